@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
 from typing import Any
 
 
@@ -264,7 +264,7 @@ class Retention(Struct):
 
 
 # Both: 0, or a failure. Rank 0 gets n bytes of each rank; every rank gets the n bytes of rank 0.
-GATHER_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_double)
+GATHER_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, POINTER(c_ubyte), c_double)
 BROADCAST_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_double)
 
 

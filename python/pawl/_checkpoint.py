@@ -15,7 +15,7 @@ from . import _abi
 from ._abi import Dtype, EventKind, Kind, Severity, Status, StepStatus
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
-from ._group import Group
+from ._group import Group, calling
 from ._handle import Handle, path_bytes, text_bytes
 from ._interrupt import Interruptible
 from ._library import lib
@@ -419,12 +419,12 @@ class Checkpoint(Handle, Mapping[str, Any]):
             renames,
         )
         if group is not None:
-            options.group = ctypes.pointer(group.struct)
+            options.group = ctypes.pointer(group._struct)
             options.group_deadline_s = group_deadline_s or 0.0
         supplying = None if supply is None else Supplying(supply, options)
         interruptible = Interruptible(options)
         report = ctypes.c_void_p()
-        with self._held() as pointer, state._held() as restored:
+        with calling(group), self._held() as pointer, state._held() as restored:
             status = lib.pawl_checkpoint_restore(
                 pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle()
             )

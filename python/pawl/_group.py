@@ -1,46 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of a job that save and restore together."""
+"""The ranks of a job that save and restore together, and how they meet."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from . import _abi
 from ._abi import Status
-from ._error import UsageError, check, decode, error_handle
-from ._handle import text_bytes
+from ._error import Error, UsageError, check, decode, error_handle
+from ._handle import fill_options, text_bytes
 from ._library import lib
 
 logger = logging.getLogger("pawl")
 
-#: On rank 0: the bytes of each rank, None of one that did not come in time. On others: nothing.
 Gather = Callable[[bytes, float], "list[bytes | None] | None"]
-#: On each rank: the bytes that rank 0 was given; raises TimeoutError when they did not come.
 Broadcast = Callable[["bytes | None", int, float], bytes]
 
 
 class Group:
     """Which rank this process is, of how many, and how the ranks meet.
 
-    Give it to :class:`pawl.Run` on every rank; those calls are then made by all ranks, in the same
-    order: opening, ``restore`` and ``meet``. ``pawl.torch`` makes one of ``torch.distributed``.
+    ::
+
+        pawl.Group(rank, world_size, launch="job-77-restart-0")         # through files in the run's directory
+        pawl.Group(rank, world_size, gather=gather, broadcast=broadcast) # through what the job has already
 
     Args:
-        rank: of this process, from 0 on.
+        rank: of this process, 0 to `world_size` - 1.
         world_size: processes that save together.
-        launch: names this start of the job, alike on all ranks, and not used before; needed where the
-            ranks meet through the run's directory, without `gather` and `broadcast`.
-        gather: called as ``gather(mine, deadline_s)``: on rank 0 it returns a list with the bytes of
-            each rank, and None for those that did not come within `deadline_s` seconds.
-        broadcast: called as ``broadcast(data, size, deadline_s)``: returns the `size` bytes that rank
-            0 has as `data`, which is None on the others. Raises TimeoutError when they did not come.
+        launch: names this start of the job: the same text on all its ranks, another one when the job is
+            started again; printable ASCII without spaces. Needed without callbacks. (:func:`discover`)
+        gather: ``gather(mine, deadline_s)`` hands rank 0 the bytes of every rank. There it returns a list of them by
+            rank, with None for each that did not come within `deadline_s` seconds; on other ranks None.
+        broadcast: ``broadcast(data, n, deadline_s)`` gives every rank the `n` bytes `data` of rank 0, which is
+            None on other ranks. Raises TimeoutError when they did not arrive within `deadline_s` seconds.
 
-    What `gather` and `broadcast` raise is logged, and is a failure of the group. They are called on
-    the thread that made the call.
+    Both callbacks are called on the thread that opens, restores or meets. What else they raise is
+    logged, and is a failure of the group: that call raises PeerFailed, caused by it.
     """
 
     def __init__(
@@ -53,53 +55,93 @@ class Group:
         broadcast: Broadcast | None = None,
     ) -> None:
         if (gather is None) != (broadcast is None):
-            raise UsageError("a group has both gather and broadcast, or neither")
+            raise UsageError("a group has both callbacks, gather and broadcast, or neither")
         self.rank = rank
         self.world_size = world_size
+        self.launch = launch
         self._gather = gather
         self._broadcast = broadcast
-        self.struct = _abi.Group(rank=rank, world_size=world_size)
-        if launch is not None:
-            self.struct.launch = text_bytes("the launch", launch)
-        if gather is not None:
-            self.struct.gather = _abi.GATHER_FUNCTION(self._gather_bytes)
-            self.struct.broadcast = _abi.BROADCAST_FUNCTION(self._broadcast_bytes)
+        self._raised: BaseException | None = None
+        self._struct = _abi.Group()  # refers to the callbacks, which live as long as it does
+        fill_options(
+            self._struct,
+            {
+                "rank": rank,
+                "world_size": world_size,
+                "launch": None if launch is None else text_bytes("the launch", launch),
+                "gather": None if gather is None else _abi.GATHER_FUNCTION(self._call_gather),
+                "broadcast": None if broadcast is None else _abi.BROADCAST_FUNCTION(self._call_broadcast),
+            },
+        )
 
     def __repr__(self) -> str:
-        return f"<pawl.Group, rank {self.rank} of {self.world_size}>"
+        means = "files" if self._gather is None else "callbacks"
+        return f"<pawl.Group rank {self.rank} of {self.world_size}, meets through {means}>"
 
-    def _gather_bytes(
-        self, _context: int | None, mine: int, n: int, everyone: int | None, came: int | None, deadline_s: float
+    def _failed(self, what: str, why: BaseException) -> int:
+        """What cannot pass through the library is kept for the caller."""
+        self._raised = why
+        logger.error("rank %d: %s of the group failed: %s: %s", self.rank, what, type(why).__name__, why)
+        return int(Status.EPEER)
+
+    def _call_gather(
+        self, _context: int | None, mine: int | None, n: int, everyone: int | None, came: Any, deadline_s: float
     ) -> int:
         assert self._gather is not None
         try:
-            found = self._gather(ctypes.string_at(mine, n), deadline_s)
-            if self.rank == 0:
-                if found is None or len(found) != self.world_size or everyone is None or came is None:
-                    raise ValueError("gather on rank 0 returns a list with an item for each rank")
-                for rank, data in enumerate(found):
-                    if data is not None and len(data) == n:
-                        ctypes.memmove(everyone + rank * n, data, n)
-                        ctypes.memset(came + rank, 1, 1)
-        except BaseException:
-            logger.exception("the group's gather failed on rank %d", self.rank)
-            return int(Status.EPEER)
+            parts = self._gather(ctypes.string_at(mine, n) if mine else b"", deadline_s)
+            if self.rank != 0:
+                return 0
+            if parts is None or len(parts) != self.world_size:
+                found = "None" if parts is None else f"{len(parts)} parts"
+                raise UsageError(f"gather returns a list of {self.world_size} parts on rank 0, not {found}")
+            for rank, part in enumerate(parts):
+                if part is not None and len(part) != n:
+                    raise UsageError(f"gather returned {len(part)} bytes of rank {rank}, which handed in {n}")
+                came[rank] = part is not None
+                if part is not None and everyone and n > 0:
+                    ctypes.memmove(everyone + rank * n, bytes(part), n)
+        except BaseException as why:
+            return self._failed("gather", why)
         return 0
 
-    def _broadcast_bytes(self, _context: int | None, data: int, n: int, deadline_s: float) -> int:
+    def _call_broadcast(self, _context: int | None, data: int | None, n: int, deadline_s: float) -> int:
         assert self._broadcast is not None
         try:
-            found = self._broadcast(ctypes.string_at(data, n) if self.rank == 0 else None, n, deadline_s)
+            mine = (ctypes.string_at(data, n) if data else b"") if self.rank == 0 else None
+            found = self._broadcast(mine, n, deadline_s)
+            if self.rank == 0:
+                return 0
             if len(found) != n:
-                raise ValueError(f"broadcast returned {len(found)} bytes instead of {n}")
-            if self.rank != 0:
-                ctypes.memmove(data, found, n)
-        except TimeoutError:
+                raise UsageError(f"broadcast returned {len(found)} bytes of {n}")
+            if data and n > 0:
+                ctypes.memmove(data, bytes(found), n)
+        except TimeoutError as why:
+            logger.warning("rank %d: nothing came from rank 0 within %g s: %s", self.rank, deadline_s, why)
             return int(Status.ETIMEOUT)
-        except BaseException:
-            logger.exception("the group's broadcast failed on rank %d", self.rank)
-            return int(Status.EPEER)
+        except BaseException as why:
+            return self._failed("broadcast", why)
         return 0
+
+
+@contextlib.contextmanager
+def calling(group: Group | None) -> Iterator[None]:
+    """Around a collective call: what a callback raised is the cause of its failure; Ctrl-C is raised itself."""
+    if group is None:
+        yield
+        return
+    group._raised = None
+    try:
+        yield
+    except Error as why:
+        raised, group._raised = group._raised, None
+        if raised is None:
+            raise
+        if not isinstance(raised, Exception):
+            raise raised from why
+        raise why from raised
+    if group._raised is not None and not isinstance(group._raised, Exception):
+        raise group._raised
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,12 +149,12 @@ class Discovered:
     """What an environment says about the job.
 
     Attributes:
-        rank: of this process; 0 where nothing is said.
-        world_size: processes of the job; 1 where nothing is said.
-        local_rank: on this node, or None.
-        local_size: processes on this node, or None.
-        source: "torchrun", "Slurm", ..., or "none".
-        launch: names this start of the job, or None.
+        rank: of this process; 0 where the environment says nothing.
+        world_size: processes of the job; 1 where it says nothing.
+        local_rank: on this node; None: not known.
+        local_size: processes on this node; None: not known.
+        source: "torchrun", "Slurm", ...; "none".
+        launch: names this start of the job; None: nothing does.
         text: for people: what was decided, and from which variables.
     """
 
@@ -124,23 +166,32 @@ class Discovered:
     launch: str | None
     text: str
 
+    def group(self) -> Group:
+        """The group that meets through files in the run's directory; needs `launch` for more than one rank."""
+        return Group(self.rank, self.world_size, launch=self.launch)
 
-def discover(environment: Mapping[str, str] | None = None) -> Discovered:
-    """Finds rank and world size in an environment [this process's], of torchrun, Slurm, Open MPI, ...
+
+def discover(environ: Mapping[str, str] | None = None) -> Discovered:
+    """Finds rank and world size in an environment [that of this process].
+
+    Looks for torchrun, Slurm, Open MPI, PMIx, PMI (MPICH, Intel MPI, Cray), MVAPICH, PALS, JSM, Flux and
+    Kubernetes' indexed jobs.
 
     Raises:
-        Mismatch: names two sources that disagree.
-        UsageError, LimitExceeded: names a variable that is no valid number.
+        Mismatch: two sources disagree.
+        UsageError: a variable is negative or not a number.
+        LimitExceeded: more ranks than pawl takes.
     """
-    variables = [os.fsencode(f"{key}={value}") for key, value in (environment or os.environ).items()]
-    listed = (ctypes.c_char_p * (len(variables) + 1))(*variables)
+    pairs = (os.environ if environ is None else environ).items()
+    lines = [os.fsencode(f"{name}={value}") for name, value in pairs]
+    listed = (ctypes.c_char_p * (len(lines) + 1))(*lines, None)
     found = _abi.GroupFound()
     check(lib.pawl_group_discover(listed, ctypes.byref(found), error_handle()))
     return Discovered(
         rank=found.rank,
         world_size=found.world_size,
         local_rank=found.local_rank if found.local_rank >= 0 else None,
-        local_size=found.local_size or None,
+        local_size=found.local_size if found.local_size > 0 else None,
         source=decode(found.source) or "none",
         launch=decode(found.launch) or None,
         text=decode(found.text) or "",

@@ -64,7 +64,7 @@ def restore_options(
 ) -> _abi.RestoreOptions:
     """``pawl_restore_options`` from the arguments of a restore."""
     options = _abi.RestoreOptions()
-    if step is not None and step == self._step:
+    if step is not None:
         options.step = ctypes.pointer(ctypes.c_int64(step))
     fill_options(options, {name: policy(name, value) for name, value in policies.items()})
     fill_options(options, {name: int(value) for name, value in switches.items()})

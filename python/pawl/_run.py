@@ -17,7 +17,7 @@ from typing import Any
 from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._error import Error, UsageError, check, decode, error_handle, failure
-from ._group import Group
+from ._group import Group, calling
 from ._handle import Handle, fill_options, path_bytes, text_bytes
 from ._interrupt import Interruptible
 from ._library import lib
@@ -181,6 +181,9 @@ class Run(Handle):
     Leaving the ``with`` block waits for the save in flight and closes. Runs that are open when the
     interpreter ends are closed then. What is logged goes to ``logging.getLogger("pawl")``.
 
+    In a group, opening, :meth:`restore` and :meth:`meet` are made by all ranks, in the same order. A
+    save is committed when the parts of all ranks are there.
+
     Threads: calls of several threads come one after another.
     """
 
@@ -220,7 +223,7 @@ class Run(Handle):
         super().__init__()
         self.path = os.fspath(path)
         self._deadline_s = deadline_s
-        self.group = group
+        self._group = group
         self._on_busy = _choice("on_busy", on_busy, OnBusy)
         self._reading: set[State] = set()  # states whose tensors a save may still read
         retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
@@ -248,16 +251,17 @@ class Run(Handle):
                 "cpu_count": len(numbers),
                 "hang_deadline_s": hang_deadline_s,
                 "no_event_file": int(no_event_file),
-                "group": None if group is None else ctypes.pointer(group.struct),
+                "group": None if group is None else ctypes.pointer(group._struct),
                 "group_deadline_s": group_deadline_s,
             },
         )
         self._interruptible = Interruptible(options)
         pointer = ctypes.c_void_p()
-        status = lib.pawl_run_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle())
-        if status != Status.OK:
-            self._interruptible.check()
-        check(status)
+        with calling(group):
+            status = lib.pawl_run_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle())
+            if status != Status.OK:
+                self._interruptible.check()
+            check(status)
         self._pointer = pointer
         _open_runs.add(self)
 
@@ -372,6 +376,11 @@ class Run(Handle):
         """
         self._sliced(lambda pointer, s: int(lib.pawl_fence(pointer, s, error_handle())), timeout, lets_go=True)
 
+    def fenced(self) -> bool:
+        """Has the save in flight let go of the arrays? Copies nothing, and never waits."""
+        with self._held() as pointer:
+            return bool(lib.pawl_fenced(pointer))
+
     def wait(self, timeout: float | None = None) -> SaveStats:
         """Waits until the save in flight is durable and committed, and tells how it went.
 
@@ -386,12 +395,18 @@ class Run(Handle):
         self._sliced(lambda pointer, s: int(lib.pawl_cancel(pointer, s, error_handle())), timeout)
 
     def meet(self, timeout: float | None = None) -> None:
-        """Of a group, where the ranks come together anyway: tells rank 0 whose part of a save is written.
+        """Never needed. Where the ranks of a group come together anyway, it tells rank 0 whose parts are written.
 
-        Never needed; it helps where listings of the storage are late.
+        Then a listing of the storage that is out of date delays no commit. Without callbacks it does nothing.
+
+        Args:
+            timeout: seconds to wait for the others [deadline_s].
+
+        Raises:
+            PeerFailed: a rank did not come in time; the save goes on.
         """
-        with self._held() as pointer:
-            check(lib.pawl_meet(pointer, timeout or 0.0, error_handle()))
+        with calling(self._group), self._held() as pointer:
+            check(lib.pawl_meet(pointer, 0.0 if timeout is None else timeout, error_handle()))
 
     def due(self, step: int) -> bool:
         """Is a save due, by `save_every_steps` or `save_every_s`? Not twice at the same step."""
@@ -462,7 +477,7 @@ class Run(Handle):
         supplying = None if supply is None else Supplying(supply, options)
         interruptible = Interruptible(options)
         report = ctypes.c_void_p()
-        with self._held() as pointer, state._held() as restored:
+        with calling(self._group), self._held() as pointer, state._held() as restored:
             status = lib.pawl_restore(pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle())
             if supplying is not None:
                 supplying.finish(state, restored_step(status, report))

@@ -175,6 +175,8 @@ class Checkpointer:
         self._problem: Error | None = None  # of the save before, for the next call to raise
         self._closed = False
         self._group = process_group()
+        if self._group is not None and self._group.world_size == 1:
+            self._group = None
         self._rank = 0 if self._group is None else self._group.rank
         self._owns_run = not isinstance(run, Run)
         if isinstance(run, Run):

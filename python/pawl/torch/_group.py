@@ -1,83 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of ``torch.distributed`` as a group: they meet through its store, without collective calls."""
+"""The ranks of a torch.distributed job meet through torch's own store: keys and values, no collectives."""
 
 from __future__ import annotations
 
-import datetime
 import itertools
+import os
 import time
+from collections import deque
+from typing import Any
 
-import torch
 import torch.distributed
 
 from .._group import Group
 
-#: A wait in the store is cut into slices of so many seconds, so that signals are answered.
-_SLICE_S = 0.5
-_numbers = itertools.count()
+#: The nth group that this process makes of the same ranks: the same number on all of them.
+_counters: dict[tuple[int, ...], itertools.count[int]] = {}
+#: Keys that this process has set for the groups of the same ranks, the oldest first.
+_keys: dict[tuple[int, ...], deque[str]] = {}
+#: So many of them are left: ranks that are late may still look for them.
+_KEPT = 64
 
 
-class _Meetings:
-    """The meetings of one group. All ranks make the same calls, in the same order."""
+def _wait(store: Any, keys: list[str], deadline: float) -> bool:
+    """Are the keys there before the deadline?
 
-    def __init__(self, rank: int, world_size: int) -> None:
-        self._store = torch.distributed.distributed_c10d._get_default_store()
-        self._prefix = f"pawl/group/{next(_numbers)}"
+    Asks again and again: a wait of the store itself cannot be interrupted, keeps other threads from
+    the store meanwhile, and warns when it times out.
+    """
+    begin = time.monotonic()
+    while not store.check(keys):
+        now = time.monotonic()
+        if now >= deadline:
+            return False
+        time.sleep(min(max((now - begin) / 8, 0.001), 0.25, deadline - now))
+    return True
+
+
+class _Meeting:
+    """gather and broadcast over a store; the calls of all ranks come in the same order."""
+
+    def __init__(self, store: Any, rank: int, members: tuple[int, ...], prefix: str) -> None:
+        self._store = store
         self._rank = rank
-        self._world_size = world_size
-        self._gathers = itertools.count()
-        self._broadcasts = itertools.count()
-        self._told: list[str] = []  # keys of broadcasts that all ranks may not have read yet
+        self._ranks = len(members)
+        self._prefix = prefix
+        self._gathers = 0
+        self._broadcasts = 0
+        self._mine = _keys.setdefault(members, deque())
 
-    def _wait(self, key: str, deadline: float) -> bool:
-        """Is there such a key, before the deadline?"""
-        while True:
-            left = deadline - time.monotonic()
-            try:
-                self._store.wait([key], datetime.timedelta(seconds=max(0.001, min(left, _SLICE_S))))
-                return True
-            except torch.distributed.DistStoreError:
-                if left <= _SLICE_S:
-                    return False
+    def _set(self, key: str, data: bytes) -> None:
+        self._store.set(key, data)
+        self._mine.append(key)
+        while len(self._mine) > _KEPT:
+            self._store.delete_key(self._mine.popleft())
 
     def gather(self, mine: bytes, deadline_s: float) -> list[bytes | None] | None:
-        prefix = f"{self._prefix}/gather/{next(self._gathers)}"
+        """As :class:`pawl.Group` wants it."""
+        self._gathers += 1
+        prefix = f"{self._prefix}/g{self._gathers}/"
         if self._rank != 0:
-            self._store.set(f"{prefix}/{self._rank}", mine)
+            self._set(f"{prefix}{self._rank}", mine)
             return None
         deadline = time.monotonic() + deadline_s
-        found: list[bytes | None] = [mine]
-        for rank in range(1, self._world_size):
-            key = f"{prefix}/{rank}"
-            found.append(self._store.get(key) if self._wait(key, deadline) else None)
-            self._store.delete_key(key)
-        if None not in found:  # so all have read what they were told before
-            for key in self._told:
-                self._store.delete_key(key)
-            self._told.clear()
-        return found
+        keys = [f"{prefix}{rank}" for rank in range(1, self._ranks)]
+        if not keys or _wait(self._store, keys, deadline):
+            return [mine, *(bytes(self._store.get(key)) for key in keys)]
+        parts: list[bytes | None] = [mine]
+        for key in keys:
+            parts.append(bytes(self._store.get(key)) if self._store.check([key]) else None)
+        return parts
 
-    def broadcast(self, data: bytes | None, _size: int, deadline_s: float) -> bytes:
-        key = f"{self._prefix}/broadcast/{next(self._broadcasts)}"
+    def broadcast(self, data: bytes | None, n: int, deadline_s: float) -> bytes:
+        """As :class:`pawl.Group` wants it."""
+        del n
+        self._broadcasts += 1
+        key = f"{self._prefix}/b{self._broadcasts}"
         if data is not None:
-            self._store.set(key, data)
-            self._told.append(key)
+            self._set(key, data)
             return data
-        if not self._wait(key, time.monotonic() + deadline_s):
-            raise TimeoutError(f"rank 0 did not answer within {deadline_s} s")
-        found: bytes = self._store.get(key)
-        return found
+        if not _wait(self._store, [key], time.monotonic() + deadline_s):
+            raise TimeoutError(f"rank 0 did not answer within {deadline_s:g} s")
+        return bytes(self._store.get(key))
 
 
-def process_group() -> Group | None:
-    """The ranks of this job; None where ``torch.distributed`` is not initialized, or has one rank.
+def process_group(group: torch.distributed.ProcessGroup | None = None) -> Group | None:
+    """The ranks of a process group as a group of pawl; they meet through torch's own store, from any thread.
 
-    All ranks make the call, in the same order among such calls.
+    Every rank calls it equally often. What it returns is used for one run or one restore, on all ranks the same.
+
+    Args:
+        group: of torch.distributed [all ranks]; rank 0 of it is rank 0 of pawl's group.
+
+    Returns:
+        None where torch.distributed is not initialised, or this process is not in `group`.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return None
-    rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
-    if world_size == 1:
+    rank, size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+    if rank < 0:
         return None
-    meetings = _Meetings(rank, world_size)
-    return Group(rank, world_size, gather=meetings.gather, broadcast=meetings.broadcast)
+    members = tuple(torch.distributed.get_process_group_ranks(group or torch.distributed.group.WORLD))
+    number = next(_counters.setdefault(members, itertools.count()))
+    name = "all" if group is None else "-".join(map(str, members))
+    store = torch.distributed.distributed_c10d._get_default_store()
+    # A start after a restart by torchrun may find the same store, and the keys of the start before in it.
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    meeting = _Meeting(store, rank, members, f"pawl/{restart}/{name}/{number}")
+    return Group(rank, size, gather=meeting.gather, broadcast=meeting.broadcast)

@@ -135,7 +135,7 @@ class InBackward(Job):
 
     def __init__(self, model):
         self.each = {name: torch.optim.Adam([parameter], foreach=False) for name, parameter in model.named_parameters()}
-        for (name, parameter), optimizer in zip(model.named_parameters(), self.each.values(), strict=True):
+        for (_, parameter), optimizer in zip(model.named_parameters(), self.each.values(), strict=True):
             parameter.register_post_accumulate_grad_hook(self.stepper(optimizer))
         super().__init__(model, {name.replace(".", "_"): optimizer for name, optimizer in self.each.items()})
 
