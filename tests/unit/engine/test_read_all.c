@@ -169,6 +169,25 @@ static void test_reading_ends_when_the_caller_says_so(void **state) {
     assert_int_equal(f->wrong, 0);
 }
 
+/* Of 12 windows 8, one for each thread, are being read when it says so; the others are not begun. */
+static void test_what_was_not_begun_is_not_read(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    asked a = {.ends_at = 1};
+    uint64_t taken = 0;
+    make_files(f);
+    store_fault_set(f->disk.fault, &(store_fault){.op = STORE_OP_READ,
+                                                  .nth = 1,
+                                                  .forever = true,
+                                                  .delay_ns = 10 * INTERRUPT_PERIOD_NS});
+    assert_fails(read_asking(f, &f->disk.os, &a, &err), PAWL_ECANCELED, &err);
+    for (size_t i = 0; i < f->count; i++) {
+        taken += f->taken_bytes[i];
+    }
+    assert_true(taken > 0 && taken <= 8 * WINDOW);
+    assert_false(a.elsewhere);
+}
+
 /* Without other threads the caller's reads, and is asked before each window. */
 static void test_without_threads_the_caller_is_asked_too(void **state) {
     fixture *f = *state;
@@ -657,6 +676,7 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         TEST(test_any_stretches_of_any_files),
         TEST(test_reading_ends_when_the_caller_says_so),
+        TEST(test_what_was_not_begun_is_not_read),
         TEST(test_without_threads_the_caller_is_asked_too),
         TEST(test_a_caller_that_goes_on_gets_all),
         TEST(test_r08_damage_is_told_of_the_first_stretch_and_never_taken),
