@@ -11,5 +11,7 @@
 """
 
 from ._checkpointer import Checkpointer
+from ._group import process_group
+from ._saved import load, save
 
-__all__ = ["Checkpointer"]
+__all__ = ["Checkpointer", "load", "process_group", "save"]

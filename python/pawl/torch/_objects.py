@@ -14,6 +14,7 @@ import base64
 import collections
 import math
 import pathlib
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ _I64 = range(-(2**63), 2**63)
 #: What a defaultdict may be made with, by name.
 _FACTORIES: dict[str, Any] = {made.__name__: made for made in (int, float, list, dict, set, str, bool)}
 _TAG = "$"
+_NUMPY_DTYPE = re.compile(r"[<|][biufc][0-9]{1,2}")
 
 
 def _place(path: str, what: str) -> UsageError:
@@ -47,7 +49,8 @@ class _Occurrence(NamedTuple):
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, root: str) -> None:
+        self.root = root
         self.occurrences: list[_Occurrence] = []
         self.tensors: dict[str, torch.Tensor] = {}
 
@@ -85,10 +88,10 @@ class _Writer:
         raise _place(path, f"is a {_type_name(value)}, which cannot be saved without pickle{hint}")
 
     def _numpy(self, numpy: Any, value: Any, path: str) -> Any:
-        if value.dtype.hasobject or value.dtype.names is not None or value.dtype.kind not in "biufc":
-            raise _place(path, f"is a NumPy array of {value.dtype}, which is no type of numbers")
         scalar = isinstance(value, numpy.generic)
         order = value.dtype.newbyteorder("<")
+        if not _NUMPY_DTYPE.fullmatch(order.str):
+            raise _place(path, f"is a NumPy array of {value.dtype}, which is no type of numbers")
         raw = numpy.ascontiguousarray(value, dtype=order)
         node = {_TAG: "numpy", "dtype": order.str, "shape": list(value.shape), "scalar": scalar}
         if raw.nbytes <= 64:
@@ -135,10 +138,13 @@ class _Writer:
             node["parameter"] = True
         if tensor.requires_grad:
             node["grad"] = True
+        if tensor.dtype == torch.complex128:  # which checkpoints have as its parts
+            node["parts"] = True
         tensor = tensor.detach()
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg()
-        self.occurrences.append(_Occurrence(tensor, path, node))
+        name = f"{path}/value" if path == self.root else path  # the root is the name of the JSON value
+        self.occurrences.append(_Occurrence(tensor, name, node))
         return node
 
     def place_tensors(self) -> None:
@@ -156,7 +162,7 @@ class _Writer:
         first = cluster[0]
         same = all(_layout(one.tensor) == _layout(first.tensor) for one in cluster)
         if same:
-            self.tensors[first.path] = first.tensor if _is_dense(first.tensor) else first.tensor.contiguous()
+            self._add(first.path, first.tensor if _is_dense(first.tensor) else first.tensor.contiguous())
             for one in cluster:
                 one.node["at"] = first.path
             return
@@ -169,7 +175,7 @@ class _Writer:
             )
         begin = min(one.tensor.storage_offset() for one in cluster)
         end = max(_end(one.tensor) for one in cluster)
-        self.tensors[first.path] = torch.as_strided(first.tensor, (end - begin,), (1,), begin)
+        self._add(first.path, torch.as_strided(first.tensor, (end - begin,), (1,), begin))
         for one in cluster:
             one.node["at"] = first.path
             one.node["view"] = {
@@ -177,6 +183,9 @@ class _Writer:
                 "size": list(one.tensor.shape),
                 "stride": list(one.tensor.stride()),
             }
+
+    def _add(self, path: str, tensor: torch.Tensor) -> None:
+        self.tensors[path] = torch.view_as_real(tensor) if tensor.dtype == torch.complex128 else tensor
 
 
 def _type_name(value: Any) -> str:
@@ -283,7 +292,7 @@ def flatten(value: Any, path: str) -> tuple[Any, dict[str, torch.Tensor]]:
     Raises:
         UsageError: names the place of what cannot be saved.
     """
-    writer = _Writer()
+    writer = _Writer(path)
     skeleton = writer.encode(value, path)
     writer.place_tensors()
     return skeleton, writer.tensors
@@ -334,6 +343,8 @@ class _Reader:
         if name not in self._tensors:
             raise _damaged(self._path, f"it says that {name!r} is a tensor, and there is none of that name")
         tensor = self._tensors[name]
+        if node.get("parts"):
+            tensor = torch.view_as_complex(tensor)
         view = node.get("view")
         if view is not None:
             size, stride = [int(n) for n in view["size"]], [int(n) for n in view["stride"]]
@@ -345,9 +356,9 @@ class _Reader:
     def numpy(self, node: dict[str, Any], depth: int) -> Any:
         import numpy
 
-        dtype = numpy.dtype(str(node["dtype"]))
-        if dtype.kind not in "biufc":
-            raise ValueError(f"no type of numbers: {dtype}")
+        if not _NUMPY_DTYPE.fullmatch(node["dtype"]):
+            raise ValueError(f"no type of numbers: {node['dtype']!r}")
+        dtype = numpy.dtype(node["dtype"])
         if "elements" in node:
             raw = bytes(self.tensor(node["elements"], depth).numpy())
         else:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .._entry import Entry
-from .._error import UsageError
+from .._error import Damaged, UsageError
 from .._state import State
 from ._names import Tree, escape, path_of, tree_of
 from ._objects import flatten, rebuild
@@ -71,7 +71,8 @@ class Part:
         """Takes over what was restored: values of `state`, and tensors that it supplied."""
 
 
-def _empty(entry: Entry, device: torch.device | str = "cpu") -> torch.Tensor | None:
+def empty_of(entry: Entry, device: torch.device | str = "cpu") -> torch.Tensor | None:
+    """Memory for a tensor of a checkpoint; None: PyTorch has no such type of elements."""
     dtype = next((torch_dtype for torch_dtype, known in DTYPE_NAMES.items() if known == entry.dtype), None)
     return None if dtype is None else torch.empty(entry.shape, dtype=dtype, device=device)
 
@@ -265,7 +266,9 @@ class OptimizerPart(Part):
             tensor = torch.empty_like(parameter, dtype=dtype) if dtype is not None else None
         else:
             on_host = entry.slot == "step" and not self._step_on_device(parameter)
-            tensor = _empty(entry, "cpu" if on_host else parameter.device)
+            tensor = empty_of(entry, "cpu" if on_host else parameter.device)
+            if tensor is not None and parameter.dtype == torch.complex128 and entry.shape == (*parameter.shape, 2):
+                tensor = torch.view_as_complex(tensor)
         if tensor is not None:
             tensor = tensor.detach()
             self._supplied.setdefault(id(parameter), {})[entry.slot] = tensor
@@ -341,7 +344,9 @@ class ObjectPart(Part):
         self._supplied: dict[str, torch.Tensor] = {}
 
     def prepare(self) -> None:
-        self._skeleton, self._tensors = flatten(self._get(), self.name)
+        skeleton, tensors = flatten(self._get(), self.name)
+        self._skeleton, packed = pack_skeleton(skeleton, self.name)
+        self._tensors = {**tensors, **packed}
         self._supplied = {}
 
     def tensors(self) -> Iterator[Live]:
@@ -359,14 +364,15 @@ class ObjectPart(Part):
     def supply(self, entry: Entry) -> torch.Tensor | None:
         if not entry.name.startswith(self.name + "/"):
             return None
-        tensor = _empty(entry)
+        tensor = empty_of(entry)
         if tensor is not None:
             self._supplied[entry.name] = tensor
         return tensor
 
     def restored(self, state: State) -> None:
         if self.name in state:
-            self._put(rebuild(state[self.name], {**self._tensors, **self._supplied}))
+            tensors = {**self._tensors, **self._supplied}
+            self._put(rebuild(unpack_skeleton(state[self.name], tensors, self.name), tensors, self.name))
 
 
 class RankPart(Part):
@@ -417,6 +423,32 @@ class TensorPart(Part):
     def tensors(self) -> Iterator[Live]:
         copied = id(self._tensor) not in self._by_reference()
         yield Live(self._name, self._tensor, copied, False, {"role": "other"})
+
+
+#: A value of the state may have so many bytes; a larger one becomes a tensor of bytes.
+_MAX_VALUE_BYTES = 1 << 20
+_PACKED = {"$": "packed"}
+
+
+def pack_skeleton(skeleton: Any, name: str) -> tuple[Any, dict[str, torch.Tensor]]:
+    """What is too large for a value as a tensor, and a value that says so."""
+    text = json.dumps(skeleton, separators=(",", ":")).encode()
+    if len(text) <= _MAX_VALUE_BYTES:
+        return skeleton, {}
+    return _PACKED, {f"{name}/$": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+
+
+def unpack_skeleton(skeleton: Any, tensors: Mapping[str, torch.Tensor], name: str) -> Any:
+    """The opposite of :func:`pack_skeleton`."""
+    if skeleton != _PACKED:
+        return skeleton
+    packed = tensors.get(f"{name}/$")
+    if packed is None or packed.dtype != torch.uint8:
+        raise Damaged(f"{name}: the tensor that says how it is nested is missing")
+    try:
+        return json.loads(bytes(packed.tolist()))
+    except (ValueError, RecursionError) as why:
+        raise Damaged(f"{name}: what says how it is nested is no JSON ({why})") from None
 
 
 def dumps(value: Any, name: str) -> bytes:

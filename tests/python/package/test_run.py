@@ -130,6 +130,24 @@ class Saving(support.InDirectory):
             run.fence()
             state["x"] = bytearray(16 * MIB)
 
+    def test_whether_it_is_fenced_is_a_question_alone(self):
+        state = states()
+        with pawl.Run(self.run_path, **SLOW) as run:
+            self.assertTrue(run.fenced())
+            run.save(state, 1)
+            began = time.monotonic()
+            self.assertFalse(run.fenced())
+            self.assertLess(time.monotonic() - began, 2)  # a fence takes longer
+            with self.assertRaises(pawl.Busy):
+                del state["x"]
+            run.cancel()
+            run.fence()
+            self.assertTrue(run.fenced())
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+        with self.assertRaisesRegex(pawl.UsageError, "closed"):
+            run.fenced()
+
     def test_waits_end_when_their_time_is_up(self):
         with pawl.Run(self.run_path, **SLOW) as run:
             run.save(states(), 1)
@@ -261,6 +279,17 @@ class Restoring(support.InDirectory):
             self.assertEqual(state["lr"], 0.1)
         self.assertEqual(report.items[0].severity.name, "WARNING")
         self.assertIn("lr", logged.output[0])
+
+    def test_a_step_by_its_number(self):
+        state = states(4)
+        with pawl.Run(self.run_path) as run:
+            for step in (1, 2):
+                state["step"] = step
+                run.save(state, step)
+            self.assertEqual((run.restore(state, step=1).step, state["step"]), (1, 1))
+            self.assertEqual((run.restore(state).step, state["step"]), (2, 2))
+            with self.assertRaises(pawl.NotFound):
+                run.restore(state, step=3)
 
     def test_r08_damage_is_named_and_an_older_step_is_taken(self):
         state = states(MIB)

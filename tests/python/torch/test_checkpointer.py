@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import signal
-import unittest
 import warnings
 
 import support  # first: it finds the package
