@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from typing import TYPE_CHECKING
 
@@ -176,6 +177,32 @@ def decode(text: bytes | None) -> str | None:
     return None if text is None else text.decode("utf-8", "surrogateescape")
 
 
+#: Calls that messages advise, as this package has them.
+_CALLS = {
+    "pawl_run_open": "pawl.Run(...)",
+    "pawl_run_close": "Run.close()",
+    "pawl_run_gc": "Run.gc()",
+    "pawl_run_pin": "Run.pin()",
+    "pawl_run_rebuild": "Run.rebuild()",
+    "pawl_run_remove": "Run.remove()",
+    "pawl_cancel": "Run.cancel()",
+    "pawl_fence": "Run.fence()",
+    "pawl_restore": "Run.restore()",
+    "pawl_save": "Run.save()",
+    "pawl_save_final": "Run.save_final()",
+    "pawl_wait": "Run.wait()",
+    "pawl_checkpoint_open": "pawl.open()",
+    "pawl_checkpoint_restore": "Checkpoint.restore()",
+}
+
+
+def _in_python(text: str | None) -> str | None:
+    """A message with the names of this package's own calls."""
+    if text is None or "pawl_" not in text:
+        return text
+    return re.sub(r"\bpawl_[a-z_]+\b", lambda call: _CALLS.get(call.group(), call.group()), text)
+
+
 def _part(handle: ctypes.c_void_p, part: ErrorPart) -> str | None:
     return decode(lib.pawl_error_get(handle, part))
 
@@ -198,8 +225,8 @@ def failure(status: int) -> Error:
     error.expected = _part(handle, ErrorPart.EXPECTED)
     error.found = _part(handle, ErrorPart.FOUND)
     error.system = _part(handle, ErrorPart.SYSTEM)
-    error.safe = _part(handle, ErrorPart.SAFE)
-    error.next = _part(handle, ErrorPart.NEXT)
+    error.safe = _in_python(_part(handle, ErrorPart.SAFE))
+    error.next = _in_python(_part(handle, ErrorPart.NEXT))
     error.errno = lib.pawl_error_errno(handle) or None
     step = lib.pawl_error_step(handle)
     error.step = None if step < 0 else step

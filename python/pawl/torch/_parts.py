@@ -258,7 +258,7 @@ class OptimizerPart(Part):
         if entry.slot_of is None or entry.slot is None:
             return self._objects.supply(entry)
         parameter = self._by_name.get(entry.slot_of)
-        if parameter is None or entry.name != self.slot_name(entry.slot_of, entry.slot):
+        if parameter is None or not entry.name.startswith(self.prefix + "/"):
             return None
         tensor: torch.Tensor | None
         if is_sharded(parameter) and entry.shape == tuple(parameter.shape):

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For each way in which a restore or a save fails: what PyTorch does, silent ones first, and what pawl says."""
+
+import collections
+import copy
+import gc
+import logging
+import os
+import resource
+import threading
+
+import support  # first: it finds the package
+import torch
+from torch import nn
+
+import pawl
+import pawl.torch
+
+
+def two_layers(width=3, first="a"):
+    return nn.Sequential(collections.OrderedDict([(first, nn.Linear(4, width)), ("b", nn.Linear(width, 2))]))
+
+
+def trained(model, optimizer):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+class Restoring(support.InDirectory):
+    def setUp(self):
+        super().setUp()
+        self.model = two_layers()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.1)
+        trained(self.model, self.optimizer)
+        with pawl.torch.Checkpointer(self.run_path, model=self.model, optimizer=self.optimizer) as ckpt:
+            ckpt.steps = 7
+            ckpt.save()
+        self.weights = copy.deepcopy(self.model.state_dict())
+        self.slots = copy.deepcopy(self.optimizer.state_dict())
+
+    def restore(self, model, optimizer=None, **policies):
+        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer) as ckpt:
+            return ckpt.restore(**policies)
+
+    def mismatch(self, model, optimizer=None, **policies):
+        """The differences that stop a restore, which changes nothing."""
+        before = copy.deepcopy(model.state_dict())
+        with self.assertRaises(pawl.Mismatch) as caught:
+            self.restore(model, optimizer, **policies)
+        self.assert_same(model.state_dict(), before)
+        return [item for item in caught.exception.report.items if item.severity.name == "ERROR"]
+
+    # ---- PyTorch says nothing ----
+
+    def test_a_dtype_that_is_cast_in_silence_R02(self):
+        double = two_layers().double()
+        double.load_state_dict(self.weights)  # float32 into float64, and the reverse, without a word
+        half = two_layers().half()
+        half.load_state_dict({name: tensor * 1e30 for name, tensor in self.weights.items()})
+        self.assertTrue(half.a.weight.isinf().any())
+        items = self.mismatch(half, torch.optim.Adam(half.parameters()))
+        self.assertEqual(items[0].difference.name, "DTYPE")
+        self.assertEqual((items[0].name, items[0].checkpoint, items[0].state), ("model/a/bias", "[3] F32", "[3] F16"))
+        self.assertIn("cast='allow'", items[0].next)
+        self.restore(half, model_only=True, cast="allow")
+        self.assertTrue(torch.equal(half.a.weight, self.weights["a.weight"].half()))
+
+    def test_parameters_in_another_order_get_each_others_slots(self):
+        """PyTorch counts parameters; pawl has slots by the names of their parameters."""
+        swapped = nn.Sequential()
+        swapped.a, swapped.b = nn.Linear(4, 4), nn.Linear(4, 4)
+        parameters = [swapped.a.weight, swapped.b.weight]
+        optimizer = torch.optim.Adam(parameters)
+        for parameter, value in zip(parameters, (1.0, 2.0), strict=True):
+            parameter.grad = torch.full_like(parameter, value)
+        optimizer.step()
+        other = torch.optim.Adam(parameters[::-1])
+        other.load_state_dict(optimizer.state_dict())
+        self.assertFalse(
+            torch.equal(other.state[swapped.a.weight]["exp_avg"], optimizer.state[swapped.a.weight]["exp_avg"])
+        )
+        path = self.directory / "swapped"
+        with pawl.torch.Checkpointer(path, model=swapped, optimizer=optimizer) as ckpt:
+            ckpt.save()
+        ours = torch.optim.Adam(parameters[::-1])
+        with pawl.torch.Checkpointer(path, model=swapped, optimizer=ours) as ckpt:
+            ckpt.restore()
+        for parameter in parameters:
+            self.assertTrue(torch.equal(ours.state[parameter]["exp_avg"], optimizer.state[parameter]["exp_avg"]))
+
+    def test_strict_false_restores_nothing_in_silence_R03_R04(self):
+        other = two_layers(first="c")
+        result = other.load_state_dict(self.weights, strict=False)
+        self.assertEqual(len(result.missing_keys), 2)
+        items = self.mismatch(other, model_only=True)
+        self.assertIn("RENAMED", {item.difference.name for item in self.report_items(other, model_only=True)})
+        self.assertEqual({item.difference.name for item in items}, {"MISSING", "UNEXPECTED"})
+
+    def report_items(self, model, **policies):
+        with self.assertRaises(pawl.Mismatch) as caught:
+            self.restore(model, **policies)
+        return caught.exception.report.items
+
+    def test_a_changed_learning_rate_R07(self):
+        theirs = torch.optim.Adam(self.model.parameters(), lr=0.001)
+        theirs.load_state_dict(self.slots)
+        self.assertEqual(theirs.param_groups[0]["lr"], 0.1)  # and nothing is said
+        with self.assertLogs("pawl", logging.WARNING) as logs:
+            report = (lambda o: self.restore(self.of(o), o))(self.fresh(lr=0.001))
+        self.assertIn('"optimizer/param_groups/0/lr" is 0.1 in the checkpoint and 0.001 in the state', logs.output[0])
+        self.assertEqual(report.items[0].difference.name, "HYPERPARAMETER")
+        mine = self.fresh(lr=0.001)
+        self.restore(self.of(mine), mine, hyperparameter="caller")
+        self.assertEqual(mine.param_groups[0]["lr"], 0.001)
+
+    def fresh(self, **options):
+        model = two_layers()
+        optimizer = torch.optim.Adam(model.parameters(), **options)
+        optimizer.model = model
+        return optimizer
+
+    def of(self, optimizer):
+        return optimizer.model
+
+    # ---- PyTorch fails later, or without the cause ----
+
+    def test_another_class_of_optimizer_R06(self):
+        model = two_layers()
+        sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        trained(model, sgd)
+        adam = torch.optim.Adam(model.parameters())
+        with self.assertRaises(KeyError) as theirs:
+            adam.load_state_dict(sgd.state_dict())
+        self.assertEqual(str(theirs.exception), "'step'")
+        items = self.mismatch(model, sgd)
+        named = next(item for item in items if item.difference.name == "OPTIMIZER")
+        self.assertEqual((named.checkpoint, named.state), ('"Adam"', '"SGD"'))
+        self.assertIn("model_only=True", named.next)
+
+    def test_another_shape_R01(self):
+        other = two_layers(width=5)
+        with self.assertRaisesRegex(RuntimeError, "size mismatch for a.weight: copying a param with shape"):
+            other.load_state_dict(self.weights)
+        items = self.mismatch(other, torch.optim.Adam(other.parameters()))
+        named = {item.name: (item.checkpoint, item.state, item.dimension) for item in items}
+        self.assertEqual(named["model/a/weight"], ("[3, 4] F32", "[5, 4] F32", 0))
+        self.assertEqual(named["model/b/weight"], ("[2, 3] F32", "[2, 5] F32", 1))
+
+    def test_slots_of_another_shape_R06(self):
+        """PyTorch takes them, and fails at the next step."""
+        wide = two_layers(width=5)
+        theirs = torch.optim.Adam(wide.parameters())
+        theirs.load_state_dict(self.slots)
+        wide(torch.ones(2, 4)).sum().backward()
+        with self.assertRaisesRegex(RuntimeError, "The size of tensor a"):
+            theirs.step()
+        names = [item.name for item in self.mismatch(wide, torch.optim.Adam(wide.parameters()))]
+        self.assertIn("optimizer/a/weight/exp_avg", names)
+
+    def test_more_and_fewer_layers_R03_R04(self):
+        more = two_layers()
+        more.c = nn.Linear(2, 2)
+        with self.assertRaisesRegex(RuntimeError, "Missing key"):
+            more.load_state_dict(self.weights)
+        names = {item.name: item.difference.name for item in self.mismatch(more, model_only=True)}
+        self.assertEqual(names, {"model/c/bias": "MISSING", "model/c/weight": "MISSING"})
+        report = self.restore(more, model_only=True, missing="allow")
+        self.assertEqual(report.restored, 4)
+        fewer = nn.Sequential()
+        fewer.a = nn.Linear(4, 3)
+        with self.assertRaisesRegex(RuntimeError, "Unexpected key"):
+            fewer.load_state_dict(self.weights)
+        names = {item.name: item.difference.name for item in self.mismatch(fewer, model_only=True)}
+        self.assertEqual(names, {"model/b/bias": "UNEXPECTED", "model/b/weight": "UNEXPECTED"})
+
+    def test_a_layer_that_was_renamed_R05(self):
+        other = two_layers(first="encoder")
+        with self.assertRaisesRegex(RuntimeError, "Missing key.*\n?.*Unexpected key"):
+            other.load_state_dict(self.weights)
+        with self.assertRaises(pawl.Mismatch) as caught:
+            self.restore(other, torch.optim.Adam(other.parameters()))
+        renamed = [item for item in caught.exception.report.items if item.difference.name == "RENAMED"]
+        rules = dict(remedy.rename for item in renamed for remedy in item.remedies)
+        self.assertEqual(rules, {"model/a": "model/encoder"})  # slots follow their variables
+        optimizer = torch.optim.Adam(other.parameters())
+        report = self.restore(other, optimizer, renames=rules)
+        slots = optimizer.state_dict()["state"]
+        self.assertTrue(torch.equal(slots[0]["exp_avg"], self.slots["state"][0]["exp_avg"]))
+        self.assertTrue(torch.equal(other.encoder.weight, self.weights["a.weight"]))
+        self.assertEqual(report.step, 7)
+
+    def test_a_prefix_of_a_wrapper_is_no_difference(self):
+        wrapped = nn.DataParallel(two_layers())
+        with self.assertRaisesRegex(RuntimeError, 'Missing key.*"module.a.weight"'):
+            wrapped.load_state_dict(self.weights)
+        self.assertEqual(self.restore(wrapped, model_only=True).items, ())
+        self.assertTrue(torch.equal(wrapped.module.a.weight, self.weights["a.weight"]))
+
+    def test_other_groups_of_parameters(self):
+        model = two_layers()
+        groups = [{"params": model.a.parameters()}, {"params": model.b.parameters(), "lr": 0.5}]
+        optimizer = torch.optim.Adam(groups, lr=0.1)
+        with self.assertRaisesRegex(ValueError, "different number of parameter groups"):
+            optimizer.load_state_dict(self.slots)
+        items = self.mismatch(model, optimizer)
+        self.assertIn("optimizer/param_groups/1/lr", [item.name for item in items])
+
+    def test_no_checkpoint_yet_and_a_step_that_is_not_there_R09(self):
+        with pawl.torch.Checkpointer(self.directory / "new", model=self.model) as ckpt:
+            self.assertIsNone(ckpt.restore())
+        with self.assertRaisesRegex(pawl.NotFound, "step 3"), self.checkpointer() as ckpt:
+            ckpt.restore(step=3)
+
+    def checkpointer(self, **options):
+        return pawl.torch.Checkpointer(self.run_path, model=self.model, optimizer=self.optimizer, **options)
+
+    def test_a_damaged_checkpoint_is_passed_over(self):
+        """And what was made for it goes: the slots are those of the step before."""
+        with self.checkpointer() as ckpt:
+            ckpt.steps = 8
+            ckpt.save()
+        data = next((self.run_path / "step-00000008").glob("*.safetensors"))
+        raw = bytearray(data.read_bytes())
+        raw[-1] ^= 1
+        data.write_bytes(raw)
+        mine = self.fresh()
+        with pawl.torch.Checkpointer(self.run_path, model=self.of(mine), optimizer=mine) as ckpt:
+            with self.assertLogs("pawl", logging.WARNING):
+                report = ckpt.restore()
+            self.assertEqual((report.step, ckpt.steps, report.fallbacks), (7, 7, 1))
+        self.assert_same(mine.state_dict()["state"], self.slots["state"])
+        with self.assertRaises(pawl.Damaged), self.checkpointer() as ckpt:
+            ckpt.restore(step=8)
+
+
+class Saving(support.InDirectory):
+    def setUp(self):
+        super().setUp()
+        self.model = nn.Linear(700, 700)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def checkpointer(self, **options):
+        return pawl.torch.Checkpointer(self.run_path, model=self.model, optimizer=self.optimizer, **options)
+
+    def test_a_save_that_fails_in_the_background_S03(self):
+        """torch.distributed.checkpoint returns, and a load fails; pawl says it at the next call."""
+        with self.checkpointer() as ckpt:
+            ckpt.steps = 1
+            ckpt.save()
+            ckpt.wait()
+            limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
+            try:
+                ckpt.steps = 2
+                with self.assertRaises(pawl.NoSpace) as caught:
+                    ckpt.save()
+                    ckpt.fence()
+                    ckpt.wait()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+            self.assertIn("1", caught.exception.safe)
+            ckpt.save()
+        self.assertEqual([info.step for info in pawl.ls(self.run_path)], [1, 2])
+
+    def test_a_save_while_one_is_being_written_waits_or_fails_S04(self):
+        with self.checkpointer(**support.SLOW, on_busy="error") as ckpt:
+            ckpt.save()
+            ckpt.steps = 1
+            with self.assertRaises(pawl.Busy):
+                ckpt.save()
+        with self.checkpointer(**support.SLOW) as ckpt:
+            for ckpt.steps in (2, 3):
+                ckpt.save()
+            self.assertGreater(ckpt.wait().busy_wait_s, 0.0)
+
+    def test_the_staging_budget_holds_S05(self):
+        model = nn.Linear(2500, 2500)  # 25 MB and slots of as much, in a budget of 8 MiB
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer, **support.SLOW) as ckpt:
+            model(torch.ones(1, 2500)).sum().backward()
+            optimizer.step()
+            ckpt.save()
+            optimizer.step()  # waits for writes
+            stats = ckpt.wait()
+        self.assertEqual(stats.budget_bytes, 8 << 20)
+        self.assertGreater(stats.fence_wait_s, 0.1)
+        self.assertGreater(stats.budget_wanted_bytes, stats.budget_bytes)
+
+    def test_a_model_that_goes_while_it_is_saved_S02(self):
+        weight = self.model.weight.detach().clone()
+        ckpt = self.checkpointer(**support.SLOW)
+        ckpt.save()
+        self.model = self.optimizer = None
+        gc.collect()
+        run = ckpt.run
+        del ckpt
+        gc.collect()
+        run.close()
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertTrue(torch.equal(torch.from_dlpack(checkpoint["model/weight"]), weight))
+
+    def test_checking_finds_what_nobody_fenced_S01(self):
+        """A fused optimizer moves no version counter; with checking=True the tensor is named all the same."""
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, fused=True)
+        with pawl.torch.Checkpointer(
+            self.run_path, model=self.model, optimizer=optimizer, checking=True, **support.SLOW
+        ) as ckpt:
+            pawl.torch._hook.leave_steps_alone(ckpt)
+            self.model(torch.ones(1, 700)).sum().backward()
+            ckpt.save()
+            before = self.model.weight._version
+            optimizer.step()
+            self.assertEqual(self.model.weight._version, before)
+            with self.assertRaises(pawl.Error) as caught:
+                ckpt.wait()
+            self.assertIn(caught.exception.entry, ("model/bias", "model/weight"))
+            self.assertIn("call Run.fence() before the optimizer's step", caught.exception.next)
+
+    def test_another_thread_that_trains_is_fenced_too(self):
+        with self.checkpointer(**support.SLOW) as ckpt:
+            self.model(torch.ones(1, 700)).sum().backward()
+            weight = self.model.weight.detach().clone()
+            ckpt.save()
+            thread = threading.Thread(target=self.optimizer.step)
+            thread.start()
+            thread.join()
+            ckpt.wait()
+            self.assertFalse(torch.equal(self.model.weight, weight))
+            ckpt.restore()
+            self.assertTrue(torch.equal(self.model.weight, weight))
+
+    def test_two_jobs_in_one_directory_S10(self):
+        with self.checkpointer(), self.assertRaises(pawl.Busy) as caught:
+            self.checkpointer(takeover_wait_s=-1.0)
+        self.assertIn(str(os.getpid()), str(caught.exception))
+
+
+if __name__ == "__main__":
+    support.main()
