@@ -4,7 +4,8 @@
  *
  * The element types are exactly those of the safetensors format, by its names. Elements are stored
  * little-endian and row-major; complex is two floats, real part first; the sub-byte types are
- * packed, and a tensor of them must fill whole bytes.
+ * packed, and a tensor of them must fill whole bytes; boxes and slices are cut between bytes only
+ * (PAWL_EUNSUPPORTED, where a read would have to cut within one).
  */
 #ifndef PAWL_TENSOR_H
 #define PAWL_TENSOR_H

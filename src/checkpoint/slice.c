@@ -79,17 +79,20 @@ pawl_status slice_find(pawl_checkpoint *c, const slice_asked *asked, arena *memo
     return check_wanted(entry, wanted, asked->to_bytes, err);
 }
 
-/* `whole` is the box of a piece, `shared` the part of it that is wanted. */
-static pawl_status check_packed(const record_entry *entry, const box *wanted, const box *shared,
-                                const box *whole, pawl_error *err) {
-    if (pawl_dtype_bits(entry->dtype) % 8 == 0 ||
-        (box_equal(shared, whole) && box_equal(shared, wanted))) {
+/* `whole` is the box of a piece of which something is wanted. */
+static pawl_status check_packed(const record_entry *entry, const box *wanted, const box *whole,
+                                pawl_error *err) {
+    box a = *whole;
+    box b = *wanted;
+    char text[256];
+    if (boxes_as_bytes(entry->dtype, &a, &b)) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EUNSUPPORTED, "a slice of a packed tensor cannot be read");
+    error_set(err, PAWL_EUNSUPPORTED, "a packed tensor cannot be cut within a byte");
     error_entry(err, entry->name);
-    error_found(err, "%s, whose elements share bytes", pawl_dtype_name(entry->dtype));
-    error_next(err, "read one whole piece of it");
+    error_found(err, "a slice %s of %s, whose elements share bytes",
+                box_text(text, sizeof(text), wanted), pawl_dtype_name(entry->dtype));
+    error_next(err, "read a slice that begins and ends with a byte of each row, or all of it");
     return PAWL_EUNSUPPORTED;
 }
 
@@ -105,7 +108,7 @@ pawl_status slice_parts(const record_entry *entry, const box *wanted, slice_part
         if (!box_intersect(&whole, wanted, &shared)) {
             continue;
         }
-        TRY(check_packed(entry, wanted, &shared, &whole, err));
+        TRY(check_packed(entry, wanted, &whole, err));
         TRY(part(context, piece, &shared, err));
     }
     return PAWL_OK;

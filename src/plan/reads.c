@@ -100,23 +100,23 @@ static pawl_status add_stretches(planning *p, uint32_t wanted_box, const record_
     return add_read(p, wanted_box, piece, begin, end, err);
 }
 
-/* Elements of less than a byte cannot be addressed: they are read in the boxes they were saved
- * in. */
-static pawl_status check_packed_box(const planning *p, const box *part, const record_piece *piece,
-                                    const box *wanted, pawl_error *err) {
+/* Elements of less than a byte are cut between bytes only. */
+static pawl_status check_packed_box(const planning *p, const record_piece *piece, const box *wanted,
+                                    pawl_error *err) {
     box whole = piece_box(p->pair, piece);
-    if (pawl_dtype_bits(p->pair->source->dtype) % 8 == 0 ||
-        (box_equal(part, &whole) && box_equal(&whole, wanted))) {
+    box other = *wanted;
+    if (boxes_as_bytes(p->pair->source->dtype, &whole, &other)) {
         return PAWL_OK;
     }
     char text[256];
-    error_set(err, PAWL_EUNSUPPORTED,
-              "cannot cut a tensor of packed elements (%s) into other boxes than it was saved in",
+    whole = piece_box(p->pair, piece);
+    error_set(err, PAWL_EUNSUPPORTED, "cannot cut a tensor of packed elements (%s) within a byte",
               pawl_dtype_name(p->pair->source->dtype));
     error_entry(err, p->pair->wanted->name);
-    error_expected(err, "the box %s, as in the checkpoint", box_text(text, sizeof(text), &whole));
+    error_expected(err, "a box that begins and ends where a byte of the checkpoint's %s does",
+                   box_text(text, sizeof(text), &whole));
     error_found(err, "%s", box_text(text, sizeof(text), wanted));
-    error_next(err, "restore with the ranks and boxes that saved it");
+    error_next(err, "restore with the boxes that saved it, or with even ones");
     return PAWL_EUNSUPPORTED;
 }
 
@@ -144,7 +144,7 @@ static pawl_status take_piece(planning *p, uint32_t wanted_box, const box *wante
         return PAWL_OK;
     }
     *elements += box_elements(&part);
-    TRY(check_packed_box(p, &part, piece, wanted, err));
+    TRY(check_packed_box(p, piece, wanted, err));
     return add_stretches(p, wanted_box, piece, &part, err);
 }
 

@@ -319,6 +319,15 @@ static void place_box(const strided *memory, const int64_t *strides, const box *
                  strides, bytes + place_in(&shared, dense, b), dense, item);
 }
 
+/* Packed elements as the bytes that they are; such memory is dense. */
+static strided bytes_of_packed(const strided *memory, box *source) {
+    strided bytes = {.dtype = PAWL_U8, .box = memory->box, .data = memory->data};
+    bool whole = boxes_as_bytes(memory->dtype, source, &bytes.box);
+    assert(whole && memory->strides == NULL);
+    (void)whole;
+    return bytes;
+}
+
 void strided_place(const strided *memory, const box *source, uint64_t from, size_t n,
                    const uint8_t *bytes) {
     if (n == 0) {
@@ -329,7 +338,13 @@ void strided_place(const strided *memory, const box *source, uint64_t from, size
         return;
     }
     size_t item = element_bytes(memory->dtype);
-    assert(item > 0 && from % item == 0 && n % item == 0);
+    if (item == 0) {
+        box all = *source;
+        strided packed = bytes_of_packed(memory, &all);
+        strided_place(&packed, &all, from, n, bytes);
+        return;
+    }
+    assert(from % item == 0 && n % item == 0);
     int64_t strides[PAWL_MAX_NDIM] = {0};
     byte_strides(memory, item, strides);
     stretch s = {from / item, n / item};
@@ -397,7 +412,12 @@ pawl_status strided_runs(const strided *memory, const box *source, uint64_t from
         return take(context, (strided_run){.in_memory = (int64_t)from, .bytes = n}, err);
     }
     size_t item = element_bytes(memory->dtype);
-    assert(item > 0 && from % item == 0 && n % item == 0);
+    if (item == 0) {
+        box all = *source;
+        strided packed = bytes_of_packed(memory, &all);
+        return strided_runs(&packed, &all, from, n, take, context, err);
+    }
+    assert(from % item == 0 && n % item == 0);
     int64_t strides[PAWL_MAX_NDIM] = {0};
     byte_strides(memory, item, strides);
     run_taker t = {.take = take, .context = context};

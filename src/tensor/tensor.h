@@ -77,6 +77,16 @@ box_runs box_runs_of(const box *inner, const box *outer);
 /* False at the end; otherwise a run: first element (linear, within outer) and count. */
 bool box_runs_next(box_runs *r, uint64_t *first, uint64_t *count);
 
+/* ---- elements of less than a byte: packed.c -------------------------------------------------- */
+
+/*
+ * Makes of two boxes of a tensor of packed elements boxes of U8, in the same place to each other:
+ * what they share, and what lies between, is then told in bytes. False, and they are of no use,
+ * where one begins within a byte of the other, or has rows that end within a byte. Boxes of other
+ * dtypes are left alone.
+ */
+bool boxes_as_bytes(pawl_dtype dtype, box *a, box *b);
+
 /* ---- strided memory: copy.c ----------------------------------------------------------------- */
 
 /* A box of a tensor as it lies in memory. Sub-byte dtypes: dense only. */
@@ -100,8 +110,8 @@ void strided_gather(const strided *memory, uint64_t from, size_t n, uint8_t *to)
 /*
  * Places a stretch [from, from+n) of the dense row-major form of box `source` (of the same tensor
  * and dtype) into the elements of `memory` that intersect it; bytes outside the intersection are
- * skipped. `from` and `n` are whole elements, or any bytes where the boxes are equal (sub-byte
- * dtypes: equal boxes only).
+ * skipped. `from` and `n` are whole elements, or any bytes where the boxes are equal. Sub-byte
+ * dtypes: any bytes, of boxes that boxes_as_bytes takes.
  */
 void strided_place(const strided *memory, const box *source, uint64_t from, size_t n,
                    const uint8_t *bytes);

@@ -261,19 +261,31 @@ static void test_r10_value_of_a_rank_that_is_not_there(void **context) {
                        "  next:     restore another step");
 }
 
-static void test_packed_elements_are_not_cut(void **context) {
+static void test_packed_elements_are_not_cut_within_a_byte(void **context) {
     single *s = *context;
-    want_whole(s, PAWL_F4, PAWL_F4, SHAPE(4, 4));
-    add_piece(s, 0, 4096, AT(0, 0), AT(2, 4));
-    add_piece(s, 0, 8192, AT(2, 0), AT(2, 4));
+    want_whole(s, PAWL_F4, PAWL_F4, SHAPE(4, 3));
+    add_piece(s, 0, 4096, AT(0, 0), AT(4, 1));
+    add_piece(s, 0, 8192, AT(0, 1), AT(4, 2));
     assert_not_planned(
         s, PAWL_EUNSUPPORTED,
-        "cannot restore: cannot cut a tensor of packed elements (F4) into other boxes "
-        "than it was saved in\n"
+        "cannot restore: cannot cut a tensor of packed elements (F4) within a byte\n"
         "  entry:    dense/kernel\n"
-        "  expected: the box [0:2, 0:4], as in the checkpoint\n"
-        "  found:    [0:4, 0:4]\n"
-        "  next:     restore with the ranks and boxes that saved it");
+        "  expected: a box that begins and ends where a byte of the checkpoint's [0:4, 0:1] does\n"
+        "  found:    [0:4, 0:3]\n"
+        "  next:     restore with the boxes that saved it, or with even ones");
+}
+
+static void test_packed_elements_are_cut_between_bytes(void **context) {
+    single *s = *context;
+    want_whole(s, PAWL_F4, PAWL_F4, SHAPE(4, 8));
+    add_piece(s, 0, 4096, AT(0, 0), AT(4, 2));
+    add_piece(s, 0, 8192, AT(0, 2), AT(4, 6));
+    assert_reads(s, "0:4096+4 0:8192+12");
+    memset(fixture_memory, 0, 16);
+    assert_int_equal(plan_read_place(s->reads.reads, 4096, (const uint8_t *)"abcd", 4), 0);
+    assert_int_equal(plan_read_place(s->reads.reads + 1, 8192, (const uint8_t *)"123456789xyz", 12),
+                     0);
+    assert_memory_equal(fixture_memory, "a123b456c789dxyz", 16);
 }
 
 static void test_packed_elements_as_they_were_saved(void **context) {
@@ -601,7 +613,8 @@ int main(void) {
         WITH_ONE(test_r08_hole_is_refused),
         WITH_ONE(test_r08_no_piece_is_a_hole),
         WITH_ONE(test_r10_value_of_a_rank_that_is_not_there),
-        WITH_ONE(test_packed_elements_are_not_cut),
+        WITH_ONE(test_packed_elements_are_not_cut_within_a_byte),
+        WITH_ONE(test_packed_elements_are_cut_between_bytes),
         WITH_ONE(test_packed_elements_as_they_were_saved),
         WITH_ONE(test_random_boxes_are_placed_bit_for_bit),
         WITH_ONE(test_r02_random_boxes_are_cast),
