@@ -86,7 +86,10 @@ _OF_DLPACK = {
     (12, 8): Dtype.F8_E5M2,
     (13, 8): Dtype.F8_E5M2FNUZ,
     (14, 8): Dtype.F8_E8M0,
+    (17, 4): Dtype.F4,
 }
+#: F4 comes two to a byte: one element of two lanes (PyTorch's float4_e2m1fn_x2).
+_LANES = {Dtype.F4: 2}
 _DLPACK_OF = {dtype: code for code, dtype in _OF_DLPACK.items()}
 
 #: complex128, which safetensors has not, in the three: kept as F64 with a last dimension of 2, the
@@ -286,6 +289,13 @@ def _dlpack_tensor(array: Any) -> tuple[object, _DLTensor, bool]:
     return capsule, _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor")), True
 
 
+def _of_lanes(name: str, memory: Memory, lanes: int) -> Memory:
+    """Packed elements one by one, described by bytes of so many; they have to be dense."""
+    if not memory.shape or (memory.strides is not None and memory.strides != _dense(memory.shape, 1)):
+        raise _refuse(name, "its packed elements do not lie one after the other; make it contiguous first")
+    return memory._replace(shape=(*memory.shape[:-1], memory.shape[-1] * lanes), strides=None)
+
+
 def _of_dlpack(name: str, array: Any) -> Memory:
     device, number = array.__dlpack_device__()
     if device not in (_CPU, _CUDA_HOST):
@@ -296,12 +306,15 @@ def _of_dlpack(name: str, array: Any) -> Memory:
     code = (tensor.dtype.code, tensor.dtype.bits)
     parts = code in _COMPLEX128
     dtype = Dtype.F64 if parts else _OF_DLPACK.get(code)
-    if dtype is None or tensor.dtype.lanes != 1:
+    lanes = 1 if dtype is None else _LANES.get(dtype, 1)
+    if dtype is None or tensor.dtype.lanes != lanes:
         raise _refuse(name, f"elements of DLPack type {code}, {tensor.dtype.lanes} lanes, cannot be saved")
-    item = code[1] // 8
+    item = code[1] * lanes // 8
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] * item for i in range(tensor.ndim)) if tensor.strides else None
     memory = Memory(dtype, shape, strides, (tensor.data or 0) + tensor.byte_offset, writable, capsule)
+    if lanes > 1:
+        return _of_lanes(name, memory, lanes)
     return _of_complex128(memory) if parts else memory
 
 
@@ -447,13 +460,17 @@ class Array:
         code = _DLPACK_OF.get(self._dtype)
         if code is None:
             raise BufferError(f"DLPack has no type {self.dtype}; use buffer")
-        ndim = len(self.shape)
+        ndim, lanes = len(self.shape), _LANES.get(self._dtype, 1)
         shape = (ctypes.c_int64 * ndim)(*self.shape)
+        if lanes > 1 and (not shape or shape[-1] % lanes != 0):
+            raise BufferError(f"{self.dtype} {list(self.shape)} has rows that end within a byte; use buffer")
+        if lanes > 1:
+            shape[-1] //= lanes
         managed = _DLManagedTensor()
         managed.dl_tensor.data = self._address
         managed.dl_tensor.device = _DLDevice(_CPU, 0)
         managed.dl_tensor.ndim = ndim
-        managed.dl_tensor.dtype = _DLDataType(code[0], code[1], 1)
+        managed.dl_tensor.dtype = _DLDataType(code[0], code[1], lanes)
         managed.dl_tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
         managed.deleter = _delete
         address = ctypes.addressof(managed)

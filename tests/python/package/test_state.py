@@ -270,6 +270,26 @@ class Dtypes(support.InDirectory):
                     self.assertEqual(bytes(zeros[name].buffer), bytes(source.buffer))
                     self.assertEqual(bytes(checkpoint[name].read().buffer), bytes(source.buffer))
 
+    def test_packed_elements_are_cut_between_bytes(self):
+        source = self.made(Dtype.F4, (4, 6))
+        rows = [bytes(source.buffer[row * 3 : row * 3 + 3]) for row in range(4)]
+        parts = [self.made(Dtype.F4, (4, 2)), self.made(Dtype.F4, (4, 4))]
+        boxes = [pawl.Box((0, 0), Exporter(parts[0])), pawl.Box((0, 2), Exporter(parts[1]))]
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"x": Exporter(source)}), 1)
+            run.wait()
+            run.restore(pawl.State({"x": pawl.Tensor(boxes, shape=(4, 6))}))
+        self.assertEqual(bytes(parts[0].buffer), b"".join(row[:1] for row in rows))
+        self.assertEqual(bytes(parts[1].buffer), b"".join(row[1:] for row in rows))
+        with pawl.open(self.run_path) as checkpoint:
+            stored = checkpoint["x"]
+            self.assertEqual(bytes(stored[1:3].buffer), rows[1] + rows[2])
+            self.assertEqual(bytes(stored[:, 2:4].buffer), b"".join(row[1:2] for row in rows))
+            with self.assertRaisesRegex(pawl.Unsupported, "cannot be cut within a byte"):
+                stored[:, 1:3]
+        with self.assertRaisesRegex(BufferError, "end within a byte"):
+            Exporter(pawl.Array(Dtype.F4, (2, 3), 3)).__dlpack__()
+
     def test_a_state_holds_its_arrays_until_it_goes(self):
         before = len(_memory._exported)
         source = Exporter(self.made(Dtype.F32, (4,)))
