@@ -377,9 +377,15 @@ class Run(Handle):
         self._sliced(lambda pointer, s: int(lib.pawl_fence(pointer, s, error_handle())), timeout, lets_go=True)
 
     def fenced(self) -> bool:
-        """Has the save in flight let go of the arrays? Copies nothing, and never waits."""
+        """Has the save in flight let go of the arrays, so that :meth:`fence` has nothing to do?
+
+        Copies nothing and waits for nothing. True without a save in flight.
+        """
         with self._held() as pointer:
-            return bool(lib.pawl_fenced(pointer))
+            free = bool(lib.pawl_fenced(pointer))
+            if free:
+                self._reading.clear()
+            return free
 
     def wait(self, timeout: float | None = None) -> SaveStats:
         """Waits until the save in flight is durable and committed, and tells how it went.
