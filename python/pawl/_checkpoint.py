@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +18,10 @@ from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
 from ._group import Group, calling
 from ._handle import Handle, path_bytes, text_bytes
-from ._interrupt import Interruptible
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._report import Report
-from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options, restored_step
+from ._restore import Supply, refuse_read_only, restore_by, restore_options
 from ._run import SaveStats, log_options, save_stats
 from ._state import State
 
@@ -421,20 +421,9 @@ class Checkpoint(Handle, Mapping[str, Any]):
         if group is not None:
             options.group = ctypes.pointer(group._struct)
             options.group_deadline_s = group_deadline_s or 0.0
-        supplying = None if supply is None else Supplying(supply, options)
-        interruptible = Interruptible(options)
-        report = ctypes.c_void_p()
         with calling(group), self._held() as pointer, state._held() as restored:
-            status = lib.pawl_checkpoint_restore(
-                pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle()
-            )
-            if supplying is not None:
-                supplying.finish(state, restored_step(status, report))
-            if status != Status.OK:
-                interruptible.check()
-            found = finish_restore(status, report)
-        assert found is not None
-        return found
+            call = functools.partial(lib.pawl_checkpoint_restore, pointer, restored)
+            return restore_by(call, state, options, supply)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
         """Reads every byte of the checkpoint's files; goes on after damage.

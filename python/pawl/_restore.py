@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from . import _abi
 from ._abi import Status
 from ._entry import Entry, entry_of
-from ._error import Mismatch, UsageError, failure
+from ._error import Mismatch, UsageError, error_handle, failure
 from ._handle import fill_options, text_bytes
+from ._interrupt import Interruptible
 from ._library import lib
 from ._report import Report, policy, take_report
 from ._state import State, Supplied, Tensor, describe, require_state
@@ -78,9 +79,26 @@ def restore_options(
     return options
 
 
-def restored_step(status: int, report: ctypes.c_void_p) -> int | None:
-    """The step that a restore has brought back, -1 of what has no steps; None: it failed."""
-    return int(lib.pawl_report_step(report)) if status == Status.OK else None
+def restore_by(call: Callable[..., int], state: State, options: _abi.RestoreOptions, supply: Supply | None) -> Report:
+    """Makes a restore, and returns its report; raises what it failed with.
+
+    Args:
+        call: gets options, report and error.
+        state: what is restored.
+        options: of the call.
+        supply: asked for tensors that the state lacks.
+    """
+    supplying = None if supply is None else Supplying(supply, options)
+    interruptible = Interruptible(options)
+    report = ctypes.c_void_p()
+    status = call(ctypes.byref(options), ctypes.byref(report), error_handle())
+    if supplying is not None:
+        supplying.finish(state, int(lib.pawl_report_step(report)) if status == Status.OK else None)
+    if status != Status.OK:
+        interruptible.check()
+    found = finish_restore(status, report)
+    assert found is not None
+    return found
 
 
 def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:

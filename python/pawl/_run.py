@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import dataclasses
+import functools
 import logging
 import os
 import signal as signals
@@ -22,7 +23,7 @@ from ._handle import Handle, fill_options, path_bytes, text_bytes
 from ._interrupt import Interruptible
 from ._library import lib
 from ._report import Report
-from ._restore import Supply, Supplying, finish_restore, refuse_read_only, restore_options, restored_step
+from ._restore import Supply, refuse_read_only, restore_by, restore_options
 from ._state import State, require_state
 
 logger = logging.getLogger("pawl")
@@ -255,15 +256,19 @@ class Run(Handle):
                 "group_deadline_s": group_deadline_s,
             },
         )
+        with calling(group):
+            self._open(options)
+        _open_runs.add(self)
+
+    def _open(self, options: _abi.RunOptions) -> None:
         self._interruptible = Interruptible(options)
         pointer = ctypes.c_void_p()
-        with calling(group):
-            status = lib.pawl_run_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle())
-            if status != Status.OK:
-                self._interruptible.check()
-            check(status)
+        path = path_bytes(self.path)
+        status = lib.pawl_run_open(path, ctypes.byref(options), ctypes.byref(pointer), error_handle())
+        if status != Status.OK:
+            self._interruptible.check()
+        check(status)
         self._pointer = pointer
-        _open_runs.add(self)
 
     def __repr__(self) -> str:
         return f"<pawl.Run {self.path!r}{', closed' if self.closed else ''}>"
@@ -480,18 +485,9 @@ class Run(Handle):
             {"no_fallback": not fallback, "model_only": model_only},
             renames,
         )
-        supplying = None if supply is None else Supplying(supply, options)
-        interruptible = Interruptible(options)
-        report = ctypes.c_void_p()
         with calling(self._group), self._held() as pointer, state._held() as restored:
-            status = lib.pawl_restore(pointer, restored, ctypes.byref(options), ctypes.byref(report), error_handle())
-            if supplying is not None:
-                supplying.finish(state, restored_step(status, report))
-            if status != Status.OK:
-                interruptible.check()
-            found = finish_restore(status, report)
+            found = restore_by(functools.partial(lib.pawl_restore, pointer, restored), state, options, supply)
             self._reading.clear()
-        assert found is not None
         return found
 
     # ---- housekeeping ----

@@ -169,7 +169,7 @@ static void test_reading_ends_when_the_caller_says_so(void **state) {
     assert_int_equal(f->wrong, 0);
 }
 
-/* Of 12 windows 8, one for each thread, are being read when it says so; the others are not begun. */
+/* Of 12 windows 8, one for each thread, are being read when it says so. */
 static void test_what_was_not_begun_is_not_read(void **state) {
     fixture *f = *state;
     struct pawl_error err = ERROR_INIT;
