@@ -18,6 +18,7 @@ typedef struct fixture {
     int64_t step[VISITORS]; /* that the visitor opens */
     double deadline_s;
     bool no_files[VISITORS]; /* it cannot make a file */
+    bool cleared[VISITORS];  /* what it removes, rank 0 has removed a moment before */
     store *views[VISITORS];
     pawl_checkpoint *checkpoints[VISITORS];
     pawl_restore_options options[VISITORS];
@@ -98,6 +99,10 @@ static pawl_status refuse_files(store_wrapper *w, store_call *call, pawl_error *
         call->op == STORE_OP_PUT || (call->op == STORE_OP_OPEN && call->mode == STORE_CREATE);
     if (v->of->no_files[v->rank] && makes) {
         return error_sys(err, 13, "create a file");
+    }
+    if (v->of->cleared[v->rank] && call->op == STORE_OP_UNLINK) {
+        struct pawl_error ignored = ERROR_INIT;
+        (void)!store_unlink(v->of->savers.disk, call->path, &ignored);
     }
     TRY(store_call_inner(call, err));
     int64_t damaged = v->of->visitors.damaged_step[v->rank];
@@ -186,6 +191,20 @@ static void test_three_ranks_restore_what_two_saved(void **state) {
         }
         finish(&f);
     }
+}
+
+/* Rank 0 removes what an earlier start left while others try whether they can make files. */
+static void test_files_that_rank_0_cleared_are_no_failure(void **state) {
+    (void)state;
+    fixture f;
+    begin(&f, false);
+    add_parts(&f);
+    f.cleared[1] = f.cleared[2] = true;
+    local_group_run(VISITORS, visit_one, &f);
+    for (int r = 0; r < VISITORS; r++) {
+        assert_ok(f.visitors.status[r], &f.visitors.err[r]);
+    }
+    finish(&f);
 }
 
 static void test_r11_different_steps_are_named_with_their_ranks(void **state) {
@@ -322,6 +341,7 @@ static void test_p02_a_rank_that_cannot_write_says_what_it_needs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_ranks_restore_what_two_saved),
+        cmocka_unit_test(test_files_that_rank_0_cleared_are_no_failure),
         cmocka_unit_test(test_r11_different_steps_are_named_with_their_ranks),
         cmocka_unit_test(test_s11_a_rank_that_does_not_come_is_named_in_time),
         cmocka_unit_test(test_r04_what_all_want_together_decides),
