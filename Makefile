@@ -5,6 +5,7 @@
 #   make            build/release: libpawl.so, libpawl.a, the command, the example trainer
 #   make demo       train, kill, resume, compare bit for bit (3 minutes); then demo-ranks
 #   make demo-ranks     the same on 4 ranks under mpirun, then on 3 and on 6 (1 minute)
+#   make demo-torch     a small GPT in PyTorch, killed 20 times, plain and on 2 ranks (8 minutes)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-torch      the Python package with PyTorch and its friends, from PyPI into build/torch
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
@@ -45,6 +46,11 @@ demo-ranks:
 	@tools/setup build example test
 	@$(call BUILD,release)
 	@sh examples/charlm/demo_ranks.sh build/release
+
+demo-torch:
+	@tools/setup build example test torch
+	@$(call BUILD,release)
+	@sh examples/gpt_torch/demo.sh build/release build/torch/bin/python3
 
 check:
 	@tools/setup build example test python
@@ -112,5 +118,5 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw
 
-.PHONY: release demo demo-ranks check check-torch check-threads proofs powerloss bench bench-quick asan tsan fuzz \
+.PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick asan tsan fuzz \
     lint abi format wheel install clean

@@ -236,6 +236,10 @@ class State(Handle):
                 return self._tensors[name][0]
             return _get(pointer, name.encode(), kind)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry of that name, or `default`."""
+        return self[name] if name in self else default  # noqa: SIM401 (this is get)
+
     def __delitem__(self, name: str) -> None:
         """Removes an entry. Raises Busy where a save still reads it."""
         with self._held() as pointer:

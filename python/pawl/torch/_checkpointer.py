@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import operator
 import os
@@ -23,7 +24,18 @@ from ._agree import Agreement
 from ._group import process_group
 from ._hook import fence_before_steps, leave_steps_alone
 from ._names import path_of
-from ._parts import Json, Live, ModelPart, ObjectPart, OptimizerPart, Part, RankPart, StepPart, extra_parts
+from ._parts import (
+    Json,
+    Live,
+    ModelPart,
+    ObjectPart,
+    OptimizerPart,
+    Part,
+    RankPart,
+    StepPart,
+    extra_parts,
+    put_position,
+)
 from ._rng import random_state, set_random_state
 from ._tensors import is_sharded, local_of, memory_of, require_elements, sharded
 
@@ -227,7 +239,8 @@ class Checkpointer:
                 parts.append(ObjectPart(name, one.state_dict, one.load_state_dict))
         for name, one in _named("loader", loader).items():
             _require_position(one)
-            parts.append(RankPart(name, "data_position", one.state_dict, one.load_state_dict))
+            put = functools.partial(put_position, one)
+            parts.append(RankPart(name, "data_position", one.state_dict, put))
         parts.extend(extra_parts(extra or {}, self._by_reference))
         if rng:
             parts.append(RankPart("rng", "rng", random_state, set_random_state))
@@ -314,9 +327,10 @@ class Checkpointer:
             saved = self._saved = self._build(restoring=False)
         return saved
 
-    def _set_values(self, saved: _Saved) -> None:
+    def _set_values(self, saved: _Saved, restoring: bool = False) -> None:
         for part in self._parts:
-            for name, (value, role, per_rank) in part.values().items():
+            values = part.placeholders() if restoring else part.values()
+            for name, (value, role, per_rank) in values.items():
                 if saved.values.get(name) != value:
                     if isinstance(value, Json):
                         saved.state.set_json(name, value.value, role=role)
@@ -491,7 +505,7 @@ class Checkpointer:
         with torch.no_grad():
             if saved.shadows:  # so that what is not restored stays as it is
                 _copy(saved.shadows, [local_of(tensor) for tensor in saved.live])
-        self._set_values(saved)
+        self._set_values(saved, restoring=True)
         try:
             report = self.run.restore(saved.state, step=step, supply=self._supply, **policies)
         except NotFound:

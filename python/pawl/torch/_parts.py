@@ -63,6 +63,10 @@ class Part:
         """Its values, by the names of their entries."""
         return {}
 
+    def placeholders(self) -> dict[str, Value]:
+        """Its values before they are restored."""
+        return self.values()
+
     def supply(self, entry: Entry) -> torch.Tensor | None:
         """Memory for an entry of the checkpoint that the job has no tensor for yet; None: not its own."""
         return None
@@ -387,9 +391,13 @@ class RankPart(Part):
     def values(self) -> dict[str, Value]:
         return {self.name: (dumps(self._get(), self.name), self._role, True)}
 
+    def placeholders(self) -> dict[str, Value]:
+        return {self.name: (b"", self._role, True)}  # asking a data loader would start it
+
     def restored(self, state: State) -> None:
-        if self.name in state:
-            self._put(loads(state[self.name], self.name))
+        data = state.get(self.name)
+        if data:  # nothing: it is to stay as it is
+            self._put(loads(data, self.name))
 
 
 class StepPart(Part):
@@ -449,6 +457,16 @@ def unpack_skeleton(skeleton: Any, tensors: Mapping[str, torch.Tensor], name: st
         return json.loads(bytes(packed.tolist()))
     except (ValueError, RecursionError) as why:
         raise Damaged(f"{name}: what says how it is nested is no JSON ({why})") from None
+
+
+def put_position(loader: Any, position: Any) -> None:
+    """Lets a data loader go on at a position.
+
+    ``iter(loader)`` draws a random number. It is drawn here, before random state is restored: the
+    iterator that ``state_dict`` makes is the one that the next ``iter(loader)`` gives.
+    """
+    loader.load_state_dict(position)
+    loader.state_dict()
 
 
 def dumps(value: Any, name: str) -> bytes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -104,13 +103,13 @@ def sharded(name: str, tensor: Any, local: torch.Tensor, **what: Any) -> Tensor:
     chunks = tensor.__create_chunk_list__() if local.numel() > 0 else []
     if len(chunks) > 1:
         raise _refuse(name, f"this process holds {len(chunks)} parts of it; redistribute it to one")
-    shape = tuple(tensor.shape)
-    memory = memory_of(name, local)
+    shape: tuple[int, ...] = tuple(tensor.shape)
     offset: tuple[int, ...] = tuple(chunks[0].offsets) if chunks else (0,) * len(shape)
-    if not chunks and math.prod(memory.shape) == 0:
-        memory = memory._replace(shape=(0,) * len(shape), strides=None)
     if tensor.dtype == torch.complex128:
         shape, offset = (*shape, 2), (*offset, 0)
+    memory = memory_of(name, local)
+    if not chunks:
+        memory = memory._replace(shape=(0,) * len(shape), strides=None)
     return Tensor(
         [Box(offset, memory)],
         shape=shape,
