@@ -15,10 +15,10 @@ from .._group import Group
 
 #: The nth group that this process makes of the same ranks: the same number on all of them.
 _counters: dict[tuple[int, ...], itertools.count[int]] = {}
-#: Keys that this process has set for the groups of the same ranks, the oldest first.
-_keys: dict[tuple[int, ...], deque[str]] = {}
+#: Keys that this process has set, the oldest first.
+_keys: deque[str] = deque()
 #: So many of them are left: ranks that are late may still look for them.
-_KEPT = 64
+_KEPT = 256
 
 
 def _wait(store: Any, keys: list[str], deadline: float) -> bool:
@@ -39,20 +39,19 @@ def _wait(store: Any, keys: list[str], deadline: float) -> bool:
 class _Meeting:
     """gather and broadcast over a store; the calls of all ranks come in the same order."""
 
-    def __init__(self, store: Any, rank: int, members: tuple[int, ...], prefix: str) -> None:
+    def __init__(self, store: Any, rank: int, ranks: int, prefix: str) -> None:
         self._store = store
         self._rank = rank
-        self._ranks = len(members)
+        self._ranks = ranks
         self._prefix = prefix
         self._gathers = 0
         self._broadcasts = 0
-        self._mine = _keys.setdefault(members, deque())
 
     def _set(self, key: str, data: bytes) -> None:
         self._store.set(key, data)
-        self._mine.append(key)
-        while len(self._mine) > _KEPT:
-            self._store.delete_key(self._mine.popleft())
+        _keys.append(key)
+        while len(_keys) > _KEPT:
+            self._store.delete_key(_keys.popleft())
 
     def gather(self, mine: bytes, deadline_s: float) -> list[bytes | None] | None:
         """As :class:`pawl.Group` wants it."""
@@ -102,8 +101,13 @@ def process_group(group: torch.distributed.ProcessGroup | None = None) -> Group 
     members = tuple(torch.distributed.get_process_group_ranks(group or torch.distributed.group.WORLD))
     number = next(_counters.setdefault(members, itertools.count()))
     name = "all" if group is None else "-".join(map(str, members))
+    return group_by_store(rank, size, f"{name}/{number}")
+
+
+def group_by_store(rank: int, size: int, key: str) -> Group:
+    """Ranks that meet through torch's own store, under keys that begin with `key`: the same on all, used once."""
     store = torch.distributed.distributed_c10d._get_default_store()
     # A start after a restart by torchrun may find the same store, and the keys of the start before in it.
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    meeting = _Meeting(store, rank, members, f"pawl/{restart}/{name}/{number}")
+    meeting = _Meeting(store, rank, size, f"pawl/{restart}/{key}")
     return Group(rank, size, gather=meeting.gather, broadcast=meeting.broadcast)

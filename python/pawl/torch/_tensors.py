@@ -83,7 +83,7 @@ def local_of(tensor: torch.Tensor) -> torch.Tensor:
     return local
 
 
-def _replica(name: str, tensor: Any) -> tuple[int, int]:
+def replica_of(name: str, tensor: Any) -> tuple[int, int]:
     """Which copy of its part this process has, and of how many."""
     replica, count = 0, 1
     mesh = tensor.device_mesh
@@ -99,7 +99,7 @@ def _replica(name: str, tensor: Any) -> tuple[int, int]:
 
 def sharded(name: str, tensor: Any, local: torch.Tensor, **what: Any) -> Tensor:
     """A DTensor as the box of it that this process holds, in the memory of `local`."""
-    replica, count = _replica(name, tensor)
+    replica, count = replica_of(name, tensor)
     chunks = tensor.__create_chunk_list__() if local.numel() > 0 else []
     if len(chunks) > 1:
         raise _refuse(name, f"this process holds {len(chunks)} parts of it; redistribute it to one")
