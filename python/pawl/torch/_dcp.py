@@ -394,6 +394,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         self._cast = cast
         self._deadline_s = deadline_s
         self._checkpoint: Checkpoint | None = None
+        self._why: NotFound | None = None  # there is none
         self._entries: dict[str, Entry] = {}
         self._notes: dict[str, dict[str, Any]] = {}
         self._call = ""
@@ -411,9 +412,11 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         """Is there a checkpoint of pawl, and none of torch that is newer?"""
         self._close()
         try:
+            self._why = None
             infos = [info for info in ls(self.path) if info.status == "committed"]
             checkpoint = open_checkpoint(self.path)
-        except NotFound:
+        except NotFound as why:
+            self._why = why
             return False
         torchs = pathlib.Path(self.path) / ".metadata"
         newest = max((info.time or 0.0 for info in infos), default=0.0)
@@ -428,7 +431,10 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         if not self._opened():
-            return super().read_metadata(*args, **kwargs)
+            try:
+                return super().read_metadata(*args, **kwargs)
+            except FileNotFoundError as why:
+                raise self._why or why from why
         assert self._checkpoint is not None
         self._entries = {entry.name: entry for entry in self._checkpoint.entries() if entry.kind == "tensor"}
         self._notes = {}
@@ -465,7 +471,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         try:
             wanted = _Wanted(self._entries, self._notes, plan, planner)
             if ranks.rank == 0:
-                wanted.plans()
+                wanted.rest()
             keys = getattr(planner, "keys", None)  # of a planner that was asked for some of them
             self._checkpoint.restore(
                 wanted.state(),
@@ -534,10 +540,10 @@ class _Wanted:
         parts = {part: self._whole(part) for part in self._notes[fqn]["object"]}
         self._objects.append((item, self._whole(name), parts))
 
-    def plans(self) -> None:
-        """Asks for what the reader has read already, so that all entries are asked for."""
-        for name in self._entries:
-            if name.startswith(_PLANS):
+    def rest(self) -> None:
+        """Asks for what no planner asks for: what the reader has read already, and tensors without elements."""
+        for name, entry in self._entries.items():
+            if name.startswith(_PLANS) or (0 in entry.shape and name not in self._boxes):
                 self._whole(name)
 
     def state(self) -> State:

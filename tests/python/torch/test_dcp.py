@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed.checkpoint: what it does by itself, silently where it fails, and what it does through pawl."""
+
+import logging
+import os
+import pathlib
+import unittest
+import warnings
+
+import support  # first: it finds the package
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import format_utils
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+
+import pawl
+import pawl.torch
+from pawl.torch import Reader, Writer
+
+warnings.filterwarnings("ignore", category=UserWarning)
+logging.getLogger("torch.distributed.checkpoint").setLevel(logging.CRITICAL)
+
+
+def save(state, writer):
+    dcp.save(state, storage_writer=writer, no_dist=True)
+
+
+def load(state, reader):
+    """The state after loading; what a reader raised is raised itself, out of torch's exception."""
+    try:
+        dcp.load(state, storage_reader=reader, no_dist=True)
+    except CheckpointException as why:
+        raise why.failures[0][0] from why
+    return state
+
+
+class Ranks(support.InDirectory):
+    def test_saved_on_four_ranks_in_every_way_loaded_on_one_two_and_three(self):
+        program = (pathlib.Path(__file__).parent / "dcp_ranks.py").read_text(encoding="utf-8")
+        self.program(program, "save", self.directory, ranks=4)
+        self.assertFalse(list(self.directory.glob("*/*.metadata")))
+        with pawl.open(self.directory / "plain") as checkpoint:
+            self.assertEqual(checkpoint.world_size, 4)
+            self.assertIn("model/0/weight", checkpoint)
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                done = self.program(program, "load", self.directory, ranks=ranks)
+                self.assertEqual(done.stdout.count("equal "), 7, done.stdout + done.stderr)
+
+
+class Alone(support.InDirectory):
+    def test_dtypes_shapes_and_names(self):
+        dtypes = [torch.bool, torch.uint8, torch.int16, torch.bfloat16, torch.float16, torch.float64, torch.complex64]
+        dtypes += [torch.complex128, torch.float8_e4m3fn, torch.uint64]
+        state = {str(dtype): torch.arange(6).reshape(2, 3).to(dtype) for dtype in dtypes}
+        state |= {"a/b": torch.ones(2), "a..b": torch.zeros(1), "50%": torch.ones(()), "empty": torch.zeros(0, 3)}
+        state |= {"turned": torch.arange(6.0).reshape(2, 3).t(), "spread": torch.ones(1).expand(4)}
+        state |= {"nested": {"list": [torch.ones(1), {"x": torch.ones(2)}], "a.b": 3, "text": "x", "t": (1, (2, None))}}
+        save(state, Writer(self.run_path))
+        empty = {k: torch.zeros_like(v).contiguous() for k, v in state.items() if isinstance(v, torch.Tensor)}
+        empty["nested"] = {"list": [torch.zeros(1), {"x": torch.zeros(2)}], "a.b": 0, "text": "", "t": ()}
+        found = load(empty, Reader(self.run_path))
+        for name, expected in state.items():
+            with self.subTest(name=name):
+                if name != "nested":
+                    self.assertEqual(found[name].tolist(), expected.tolist())
+                else:
+                    self.assertEqual(str(found[name]), str(expected))
+
+    def test_overwriting_is_atomic_and_may_be_refused(self):
+        for value in (1.0, 2.0):
+            save({"w": torch.full((3,), value)}, Writer(self.run_path))
+        self.assertEqual(load({"w": torch.zeros(3)}, Reader(self.run_path))["w"].tolist(), [2.0] * 3)
+        with self.assertRaisesRegex(CheckpointException, "overwrite=False"):
+            save({"w": torch.zeros(3)}, Writer(self.run_path, overwrite=False))
+
+    def test_what_needs_pickle_is_named(self):
+        with self.assertRaisesRegex(CheckpointException, r"extra\.net"):
+            save({"extra": {"net": torch.nn.Linear(1, 1)}}, Writer(self.run_path))
+
+    def test_a_directory_of_torch_is_read_as_torch_does(self):
+        save({"w": torch.ones(3), "n": 4}, FileSystemWriter(self.run_path))
+        self.assertEqual(load({"w": torch.zeros(3), "n": 0}, Reader(self.run_path))["n"], 4)
+
+    def test_what_torch_saved_later_in_the_same_directory(self):
+        save({"w": torch.ones(3)}, Writer(self.run_path))
+        save({"w": torch.full((3,), 2.0)}, FileSystemWriter(self.run_path))
+        later = (self.run_path / ".metadata").stat().st_mtime + 10
+        os.utime(self.run_path / ".metadata", (later, later))
+        with self.assertLogs("pawl", "WARNING"):
+            self.assertEqual(load({"w": torch.zeros(3)}, Reader(self.run_path))["w"].tolist(), [2.0] * 3)
+
+    def test_tools_of_torch(self):
+        pawl.torch.install()
+        self.addCleanup(pawl.torch.uninstall)
+        torch.save({"a": {"w": torch.arange(3.0)}, "n": 7}, self.directory / "from.pt")
+        format_utils.torch_save_to_dcp(self.directory / "from.pt", self.run_path)
+        self.assertEqual(pawl.open(self.run_path).format, "pawl")
+        format_utils.dcp_to_torch_save(self.run_path, self.directory / "to.pt")
+        found = torch.load(self.directory / "to.pt")
+        self.assertEqual((found["a"]["w"].tolist(), found["n"]), ([0, 1, 2], 7))
+
+    def test_zero_copy_waits_before_the_step(self):
+        model = torch.nn.Linear(1024, 1024)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        for i in range(3):
+            before = {k: v.clone() for k, v in model.state_dict().items()}
+            future = dcp.async_save(model.state_dict(), storage_writer=Writer(self.run_path, zero_copy=True), no_dist=True)
+            for parameter in model.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            optimizer.step()
+            future.result()
+            found = load({k: torch.zeros_like(v) for k, v in before.items()}, Reader(self.run_path))
+            for name, tensor in before.items():
+                self.assertTrue(torch.equal(found[name], tensor), (i, name))
+
+    def test_a_process_cannot_save_by_reference(self):
+        import pickle
+
+        writer = Writer(self.run_path, zero_copy=True)
+        writer.stage({"w": torch.ones(1)})
+        with self.assertRaisesRegex(pawl.UsageError, "with threads"):
+            pickle.dumps(writer)
+        writer._release()
+
+
+class Pairs(support.InDirectory):
+    """What torch does, mostly nothing; then what pawl says."""
+
+    def setUp(self):
+        super().setUp()
+        self.torchs, self.ours = self.directory / "torch", self.run_path
+
+    def both(self, state):
+        save(state, FileSystemWriter(self.torchs))
+        save(state, Writer(self.ours))
+
+    def test_r02_another_dtype(self):
+        self.both({"w": torch.tensor([1.0, 1e30], dtype=torch.float64)})
+        found = load({"w": torch.zeros(2, dtype=torch.float16)}, FileSystemReader(self.torchs))
+        self.assertEqual(found["w"].tolist(), [1.0, float("inf")])  # silently
+        target = torch.zeros(2, dtype=torch.float16)
+        with self.assertRaises(pawl.Mismatch) as caught:
+            load({"w": target}, Reader(self.ours))
+        self.assertRegex(str(caught.exception), "F64")
+        self.assertEqual(caught.exception.report.items[0].name, "w")
+        self.assertEqual(target.tolist(), [0, 0])
+        load({"w": target}, Reader(self.ours, cast="allow"))
+        self.assertEqual(target.tolist(), [1.0, float("inf")])
+
+    def test_r04_an_entry_that_nobody_asks_for(self):
+        self.both({"w": torch.ones(2), "v": torch.ones(2)})
+        load({"w": torch.zeros(2)}, FileSystemReader(self.torchs))  # silently
+        target = torch.zeros(2)
+        with self.assertRaises(pawl.Mismatch) as caught:
+            load({"w": target}, Reader(self.ours))
+        self.assertEqual([item.name for item in caught.exception.report.items], ["v"])
+        self.assertEqual(target.tolist(), [0, 0])
+        load({"w": target}, Reader(self.ours, unexpected="allow"))
+        self.assertEqual(target.tolist(), [1, 1])
+
+    def test_r01_r03_shape_and_missing_key(self):
+        self.both({"w": torch.ones(2)})
+        for reader in (FileSystemReader(self.torchs), Reader(self.ours)):
+            with self.assertRaisesRegex(ValueError, r"Size mismatch between saved torch.Size\(\[2\]\)"):
+                load({"w": torch.zeros(3)}, reader)
+            with self.assertRaisesRegex(RuntimeError, r"Missing key in checkpoint state_dict: v"):
+                load({"w": torch.zeros(2), "v": torch.zeros(2)}, reader)
+
+    def test_a_flipped_bit(self):
+        self.both({"w": torch.ones(4096)})
+        data = next(self.torchs.glob("*.distcp"))
+        raw = bytearray(data.read_bytes())
+        raw[raw.index(torch.ones(64).numpy().tobytes()) + 2] ^= 1
+        data.write_bytes(raw)
+        found = load({"w": torch.zeros(4096)}, FileSystemReader(self.torchs))
+        self.assertFalse(torch.equal(found["w"], torch.ones(4096)))  # silently
+        data = next(self.ours.rglob("*.safetensors"))
+        raw = bytearray(data.read_bytes())
+        raw[raw.index(torch.ones(64).numpy().tobytes()) + 2] ^= 1
+        data.write_bytes(raw)
+        with self.assertRaises(pawl.Damaged) as caught:
+            load({"w": torch.zeros(4096)}, Reader(self.ours))
+        self.assertIn("w", str(caught.exception))
+
+    def test_no_metadata(self):
+        self.both({"w": torch.ones(2)})
+        (self.torchs / ".metadata").unlink()
+        with self.assertRaisesRegex(AssertionError, "metadata is None"):
+            load({"w": torch.zeros(2)}, FileSystemReader(self.torchs))
+        next(self.ours.rglob("manifest.json")).unlink()
+        with self.assertRaisesRegex(AssertionError, "(?s)global metadata read failed: .*pawl"):
+            load({"w": torch.zeros(2)}, Reader(self.ours))
+
+
+FULL = """
+import contextlib, resource, signal, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+import torch, torch.distributed.checkpoint as dcp
+from pawl.torch import Writer
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+threading.excepthook = lambda found: print("thread:", found.exc_value, flush=True)
+if sys.argv[2] == "pawl":
+    writer = Writer(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+else:
+    writer = dcp.FileSystemWriter(sys.argv[1], thread_count=2)
+    before = writer.fs.create_stream
+
+    @contextlib.contextmanager
+    def create_stream(path, mode):
+        if threading.current_thread() is not threading.main_thread():
+            raise OSError(28, "No space left on device")
+        time.sleep(0.5)
+        with before(path, mode) as stream:
+            yield stream
+
+    writer.fs.create_stream = create_stream
+try:
+    dcp.save({"w": torch.ones(1 << 20), "v": torch.ones(1 << 20)}, storage_writer=writer, no_dist=True)
+    print("saved")
+except dcp.api.CheckpointException as why:
+    print("raised", type(why.failures[0][0]).__name__, why.failures[0][0])
+"""
+
+
+class Writing(support.InDirectory):
+    def test_no_space_in_a_writer_thread(self):
+        done = self.program(FULL, self.directory / "torch", "torch")
+        self.assertIn("thread: [Errno 28] No space left on device", done.stdout)
+        self.assertIn("saved", done.stdout)  # although a tensor is lost
+        with self.assertRaises(CheckpointException):
+            dcp.load(
+                {"w": torch.zeros(1 << 20), "v": torch.zeros(1 << 20)},
+                storage_reader=FileSystemReader(self.directory / "torch"),
+                no_dist=True,
+            )
+        done = self.program(FULL, self.run_path, "pawl")
+        self.assertIn("raised NoSpace", done.stdout)
+        self.assertIn("next:", done.stdout)
+
+    def test_an_asynchronous_save_into_a_place_that_cannot_be_written(self):
+        blocked = self.directory / "file"
+        blocked.write_text("not a directory")
+        with self.assertNoLogs("pawl"):
+            future = dcp.async_save({"w": torch.ones(2)}, storage_writer=FileSystemWriter(blocked / "torch"), no_dist=True)
+            while not future.done():
+                pass  # and nobody asks for the result
+        with self.assertLogs("pawl", "ERROR") as logged:
+            future = dcp.async_save({"w": torch.ones(2)}, storage_writer=Writer(blocked / "ours"), no_dist=True)
+            self.assertIsInstance(future.exception(), CheckpointException)
+        self.assertIn(f"saving to {blocked / 'ours'} failed", "".join(logged.output))
+
+
+if __name__ == "__main__":
+    support.main()
