@@ -114,10 +114,11 @@ def _call_key(what: str, path: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Ranks:
-    """Travels with a plan: this is rank `rank` of `size`."""
+    """Travels with a plan: this is rank `rank` of `size`; `partial`: they ask for some parts of a checkpoint alone."""
 
     rank: int
     size: int
+    partial: bool = False
 
 
 def _group(ranks: _Ranks, key: str) -> Group | None:
@@ -374,7 +375,8 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
 
     Args:
         path: of the run's directory.
-        unexpected: the checkpoint has entries that nobody asks for: "error", or "allow" leaves them out.
+        unexpected: the checkpoint has entries that nobody asks for: "error", or "allow" leaves them out. Parts
+            ("optimizer") of which nobody asks for anything are left out in any case.
         cast: another float type: "error", or "allow" converts.
         deadline_s: seconds that ranks wait for each other.
         arguments: of FileSystemReader.
@@ -397,6 +399,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         self._why: NotFound | None = None  # there is none
         self._entries: dict[str, Entry] = {}
         self._notes: dict[str, dict[str, Any]] = {}
+        self._sizes: dict[str, torch.Size | None] = {}  # None: of an object
         self._call = ""
 
     def _close(self) -> None:
@@ -448,6 +451,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             if not name.startswith(_PLANS) and name not in inside:
                 fqn = torch_name(name)
                 described[fqn] = _described(entry, self._notes.get(fqn, {}))
+        self._sizes = {fqn: getattr(found, "size", None) for fqn, found in described.items()}
         return Metadata(
             state_dict_metadata=described,
             planner_data={fqn: tuple(note["path"]) for fqn, note in self._notes.items() if "path" in note},
@@ -460,7 +464,22 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         self._call = _call_key("load", str(self.path))
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        return [dataclasses.replace(plan, storage_data=_Ranks(i, len(plans))) for i, plan in enumerate(plans)]
+        partial = self._partial({item.storage_index.fqn for plan in plans for item in plan.items})
+        return [dataclasses.replace(plan, storage_data=_Ranks(i, len(plans), partial)) for i, plan in enumerate(plans)]
+
+    def _partial(self, asked: set[str]) -> bool:
+        """Is all that nobody asks for in parts ("model", "optimizer") of which nobody asks for anything?
+
+        Programs load a model first and its optimizer later, or never.
+        """
+        parts = {fqn: note["path"][0] for fqn, note in self._notes.items() if len(note.get("path", ())) > 1}
+        asked_parts = {parts.get(fqn) for fqn in asked}
+        left_out = {fqn for fqn, size in self._sizes.items() if fqn not in asked and (size is None or 0 not in size)}
+        partial = all(fqn in parts and parts[fqn] not in asked_parts for fqn in left_out)
+        if partial and left_out:
+            names = sorted({str(parts[fqn]) for fqn in left_out})
+            logger.info("%s: %s of the checkpoint is not asked for", self.path, ", ".join(names))
+        return partial
 
     # -- reading --
 
@@ -475,7 +494,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             keys = getattr(planner, "keys", None)  # of a planner that was asked for some of them
             self._checkpoint.restore(
                 wanted.state(),
-                unexpected="allow" if keys is not None else self._unexpected,
+                unexpected="allow" if ranks.partial or keys is not None else self._unexpected,
                 cast=self._cast,
                 group=_group(ranks, self._call),
                 group_deadline_s=self._deadline_s,

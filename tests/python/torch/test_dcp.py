@@ -106,7 +106,9 @@ class Alone(support.InDirectory):
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
         for i in range(3):
             before = {k: v.clone() for k, v in model.state_dict().items()}
-            future = dcp.async_save(model.state_dict(), storage_writer=Writer(self.run_path, zero_copy=True), no_dist=True)
+            future = dcp.async_save(
+                model.state_dict(), storage_writer=Writer(self.run_path, zero_copy=True), no_dist=True
+            )
             for parameter in model.parameters():
                 parameter.grad = torch.ones_like(parameter)
             optimizer.step()
@@ -160,6 +162,15 @@ class Pairs(support.InDirectory):
         load({"w": target}, Reader(self.ours, unexpected="allow"))
         self.assertEqual(target.tolist(), [1, 1])
 
+    def test_r04_parts_of_which_nothing_is_asked_for_are_left_out(self):
+        save({"model": {"w": torch.ones(2), "v": torch.ones(2)}, "optimizer": {"lr": 0.1}}, Writer(self.ours))
+        found = load({"model": {"w": torch.zeros(2), "v": torch.zeros(2)}}, Reader(self.ours))
+        self.assertEqual(found["model"]["w"].tolist(), [1, 1])
+        self.assertEqual(load({"optimizer": {"lr": 0}}, Reader(self.ours)), {"optimizer": {"lr": 0.1}})
+        with self.assertRaises(pawl.Mismatch) as caught:
+            load({"model": {"w": torch.zeros(2)}}, Reader(self.ours))
+        self.assertIn("model/v", [item.name for item in caught.exception.report.items])
+
     def test_r01_r03_shape_and_missing_key(self):
         self.both({"w": torch.ones(2)})
         for reader in (FileSystemReader(self.torchs), Reader(self.ours)):
@@ -192,6 +203,113 @@ class Pairs(support.InDirectory):
         next(self.ours.rglob("manifest.json")).unlink()
         with self.assertRaisesRegex(AssertionError, "(?s)global metadata read failed: .*pawl"):
             load({"w": torch.zeros(2)}, Reader(self.ours))
+
+
+ACCELERATE = """
+import pathlib, sys, types
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import StateDictType, fully_shard
+import pawl.torch
+
+pawl.torch.install()
+dist.init_process_group("gloo")
+from accelerate import PartialState
+PartialState(cpu=True)
+from accelerate.utils import fsdp_utils
+
+directory = sys.argv[1]
+model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+fully_shard(model[0])
+fully_shard(model)
+optimizer = torch.optim.AdamW(model.parameters())
+model(torch.ones(2, 4)).sum().backward()
+optimizer.step()
+# Accelerate itself does not do FSDP on processors.
+options = {"state_dict_config": None, "optim_state_dict_config": None}
+plugin = types.SimpleNamespace(fsdp_version=2, state_dict_type=StateDictType.SHARDED_STATE_DICT, **options)
+ranks = {"process_index": dist.get_rank(), "num_processes": 2, "is_main_process": dist.get_rank() == 0}
+accelerator = types.SimpleNamespace(**ranks, is_fsdp2=True, wait_for_everyone=dist.barrier, fsdp_plugin=plugin)
+tensors = [*model.parameters(), *(slots["exp_avg"] for slots in optimizer.state.values())]
+before = [tensor.detach().full_tensor().clone() for tensor in tensors]
+fsdp_utils.save_fsdp_model(plugin, accelerator, model, directory)
+fsdp_utils.save_fsdp_optimizer(plugin, accelerator, optimizer, model, directory)
+with torch.no_grad():
+    for tensor in tensors:
+        tensor.zero_()
+fsdp_utils.load_fsdp_model(plugin, accelerator, model, directory)
+fsdp_utils.load_fsdp_optimizer(plugin, accelerator, optimizer, model, directory)
+tensors = [*model.parameters(), *(slots["exp_avg"] for slots in optimizer.state.values())]
+assert all(torch.equal(now.detach().full_tensor(), then) for now, then in zip(tensors, before, strict=True))
+dist.destroy_process_group()
+"""
+
+LIGHTNING = """
+import pathlib, sys, warnings
+warnings.simplefilter("ignore")
+import lightning, torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch.distributed.fsdp import fully_shard
+import pawl.torch
+
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def configure_model(self):
+        fully_shard(self.layer, mesh=self.device_mesh["data_parallel"])
+
+    def training_step(self, batch, _):
+        return self.layer(batch).square().sum()
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=0.1)
+
+def fit(epochs, where, resume=None):
+    torch.manual_seed(0)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    checkpoints = ModelCheckpoint(dirpath=where, save_last=True, save_top_k=0)
+    where = {"accelerator": "cpu", "devices": 1, "strategy": ModelParallelStrategy(), "default_root_dir": where}
+    trainer = lightning.Trainer(max_epochs=epochs, callbacks=[checkpoints], **where, **quiet)
+    module = Module()
+    trainer.fit(module, torch.utils.data.DataLoader(torch.ones(4, 4)), ckpt_path=resume)
+    return [parameter.full_tensor().detach().clone() for parameter in module.parameters()]
+
+directory = pathlib.Path(sys.argv[1])
+pawl.torch.install()
+fit(1, directory / "resumed")
+resumed = fit(2, directory / "resumed", directory / "resumed" / "last.ckpt")
+assert all(map(torch.equal, resumed, fit(2, directory / "whole")))
+"""
+
+
+class Installed(support.InDirectory):
+    """Programs that know nothing of pawl but one line."""
+
+    def test_accelerate(self):
+        self.program(ACCELERATE, self.directory, ranks=2)
+        self.assertEqual(pawl.ls(self.directory / "pytorch_model_fsdp_0")[0].world_size, 2)
+        self.assertEqual(pawl.ls(self.directory / "optimizer_0")[0].world_size, 2)
+
+    def test_lightning(self):
+        self.program(LIGHTNING, self.directory)
+        self.assertEqual(pawl.open(self.directory / "resumed" / "last.ckpt").format, "pawl")
+
+    def test_checkpoint_id_and_back(self):
+        theirs = dcp.FileSystemWriter
+        pawl.torch.install()
+        pawl.torch.install(unexpected="allow")
+        self.addCleanup(pawl.torch.uninstall)
+        dcp.save({"w": torch.ones(2), "v": torch.ones(2)}, checkpoint_id=self.run_path, no_dist=True)
+        found = {"w": torch.zeros(2)}
+        dcp.load(found, checkpoint_id=self.run_path, no_dist=True)
+        self.assertEqual(found["w"].tolist(), [1, 1])
+        self.assertFalse((self.run_path / ".metadata").exists())
+        pawl.torch.uninstall()
+        self.assertIs(dcp.FileSystemWriter, theirs)
+        dcp.save({"w": torch.ones(2)}, checkpoint_id=self.directory / "torch", no_dist=True)
+        self.assertTrue((self.directory / "torch" / ".metadata").exists())
 
 
 FULL = """
@@ -245,7 +363,9 @@ class Writing(support.InDirectory):
         blocked = self.directory / "file"
         blocked.write_text("not a directory")
         with self.assertNoLogs("pawl"):
-            future = dcp.async_save({"w": torch.ones(2)}, storage_writer=FileSystemWriter(blocked / "torch"), no_dist=True)
+            future = dcp.async_save(
+                {"w": torch.ones(2)}, storage_writer=FileSystemWriter(blocked / "torch"), no_dist=True
+            )
             while not future.done():
                 pass  # and nobody asks for the result
         with self.assertLogs("pawl", "ERROR") as logged:
