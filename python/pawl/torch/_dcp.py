@@ -11,6 +11,7 @@ A path is a run with one step, 0. Entries are named by torch's names, with "/" f
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -20,7 +21,7 @@ import os
 import pathlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -55,7 +56,7 @@ from .._error import Damaged, Error, NotFound, Timeout, UsageError
 from .._group import Group
 from .._run import Run
 from .._state import Box, State, Tensor
-from ._group import group_by_store
+from ._group import fail_by_store, group_by_store
 from ._hook import fence_before_steps, leave_steps_alone
 from ._names import escape, unescape
 from ._objects import flatten, rebuild
@@ -123,6 +124,17 @@ class _Ranks:
 
 def _group(ranks: _Ranks, key: str) -> Group | None:
     return group_by_store(ranks.rank, ranks.size, key) if ranks.size > 1 else None
+
+
+@contextlib.contextmanager
+def _telling(ranks: _Ranks, key: str) -> Iterator[None]:
+    """What this rank fails with before the ranks meet is told to those that wait for it."""
+    try:
+        yield
+    except BaseException as why:
+        if ranks.size > 1:
+            fail_by_store(ranks.rank, key, why)
+        raise
 
 
 # ---- zero copy -----------------------------------------------------------------------------------
@@ -251,7 +263,8 @@ class Writer(filesystem.FileSystemWriter):  # type: ignore[misc]
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         try:
             ranks = plan.storage_data if self.use_collectives else self._ranks_without_plans()
-            state = _state_to_save(plan, planner, ranks, replicated=not self.use_collectives)
+            with _telling(ranks, self._call):
+                state = _state_to_save(plan, planner, ranks, replicated=not self.use_collectives)
             with Run(
                 self.path,
                 framework=f"torch.distributed.checkpoint of torch {torch.__version__}",
@@ -488,12 +501,14 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             return super().read_data(plan, planner)
         ranks = plan.storage_data if isinstance(plan.storage_data, _Ranks) else _Ranks(0, 1)
         try:
-            wanted = _Wanted(self._entries, self._notes, plan, planner)
-            if ranks.rank == 0:
-                wanted.rest()
+            with _telling(ranks, self._call):
+                wanted = _Wanted(self._entries, self._notes, plan, planner)
+                if ranks.rank == 0:
+                    wanted.rest()
+                state = wanted.state()
             keys = getattr(planner, "keys", None)  # of a planner that was asked for some of them
             self._checkpoint.restore(
-                wanted.state(),
+                state,
                 unexpected="allow" if ranks.partial or keys is not None else self._unexpected,
                 cast=self._cast,
                 group=_group(ranks, self._call),

@@ -19,10 +19,12 @@ _counters: dict[tuple[int, ...], itertools.count[int]] = {}
 _keys: deque[str] = deque()
 #: So many of them are left: ranks that are late may still look for them.
 _KEPT = 256
+#: After so many seconds a rank asks whether another has failed.
+_PATIENCE_S = 0.2
 
 
-def _wait(store: Any, keys: list[str], deadline: float) -> bool:
-    """Are the keys there before the deadline?
+def _wait(store: Any, keys: list[str], deadline: float, failed: str) -> bool:
+    """Are the keys there before the deadline? Raises RuntimeError where a rank has said that it cannot come.
 
     Asks again and again: a wait of the store itself cannot be interrupted, keeps other threads from
     the store meanwhile, and warns when it times out.
@@ -32,6 +34,8 @@ def _wait(store: Any, keys: list[str], deadline: float) -> bool:
         now = time.monotonic()
         if now >= deadline:
             return False
+        if now - begin > _PATIENCE_S and store.check([failed]):
+            raise RuntimeError(bytes(store.get(failed)).decode())
         time.sleep(min(max((now - begin) / 8, 0.001), 0.25, deadline - now))
     return True
 
@@ -44,6 +48,7 @@ class _Meeting:
         self._rank = rank
         self._ranks = ranks
         self._prefix = prefix
+        self._failed = f"{prefix}/failed"
         self._gathers = 0
         self._broadcasts = 0
 
@@ -62,7 +67,7 @@ class _Meeting:
             return None
         deadline = time.monotonic() + deadline_s
         keys = [f"{prefix}{rank}" for rank in range(1, self._ranks)]
-        if not keys or _wait(self._store, keys, deadline):
+        if not keys or _wait(self._store, keys, deadline, self._failed):
             return [mine, *(bytes(self._store.get(key)) for key in keys)]
         parts: list[bytes | None] = [mine]
         for key in keys:
@@ -77,7 +82,7 @@ class _Meeting:
         if data is not None:
             self._set(key, data)
             return data
-        if not _wait(self._store, [key], time.monotonic() + deadline_s):
+        if not _wait(self._store, [key], time.monotonic() + deadline_s, self._failed):
             raise TimeoutError(f"rank 0 did not answer within {deadline_s:g} s")
         return bytes(self._store.get(key))
 
@@ -104,10 +109,21 @@ def process_group(group: torch.distributed.ProcessGroup | None = None) -> Group 
     return group_by_store(rank, size, f"{name}/{number}")
 
 
+def _prefix(key: str) -> str:
+    # A start after a restart by torchrun may find the same store, and the keys of the start before in it.
+    return f"pawl/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{key}"
+
+
 def group_by_store(rank: int, size: int, key: str) -> Group:
     """Ranks that meet through torch's own store, under keys that begin with `key`: the same on all, used once."""
     store = torch.distributed.distributed_c10d._get_default_store()
-    # A start after a restart by torchrun may find the same store, and the keys of the start before in it.
-    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    meeting = _Meeting(store, rank, size, f"pawl/{restart}/{key}")
+    meeting = _Meeting(store, rank, size, _prefix(key))
     return Group(rank, size, gather=meeting.gather, broadcast=meeting.broadcast)
+
+
+def fail_by_store(rank: int, key: str, why: BaseException) -> None:
+    """Tells the ranks that meet under `key` that this one will not come: they need not wait for it."""
+    store = torch.distributed.distributed_c10d._get_default_store()
+    failed = f"{_prefix(key)}/failed"
+    store.set(failed, f"rank {rank} failed: {why}".encode("utf-8", "replace"))
+    _keys.append(failed)

@@ -4,7 +4,6 @@
 import logging
 import os
 import pathlib
-import unittest
 import warnings
 
 import support  # first: it finds the package
@@ -35,6 +34,28 @@ def load(state, reader):
     return state
 
 
+FAILS = """
+import sys, time
+import torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from pawl.torch import Writer
+
+dist.init_process_group("gloo")
+state = {"w": torch.ones(2)}
+if dist.get_rank() == 1:
+    state["extra"] = {"net": torch.nn.Linear(1, 1)}
+begin = time.monotonic()
+try:
+    dcp.save(state, storage_writer=Writer(sys.argv[1]))
+except dcp.api.CheckpointException as why:
+    if dist.get_rank() == 0:
+        for rank, (failure, _) in why.failures.items():
+            print(f"rank {rank}: {type(failure).__name__}: {failure}")
+assert time.monotonic() - begin < 60
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
 class Ranks(support.InDirectory):
     def test_saved_on_four_ranks_in_every_way_loaded_on_one_two_and_three(self):
         program = (pathlib.Path(__file__).parent / "dcp_ranks.py").read_text(encoding="utf-8")
@@ -47,6 +68,12 @@ class Ranks(support.InDirectory):
             with self.subTest(ranks=ranks):
                 done = self.program(program, "load", self.directory, ranks=ranks)
                 self.assertEqual(done.stdout.count("equal "), 7, done.stdout + done.stderr)
+
+    def test_a_rank_that_cannot_save_is_named_at_once(self):
+        done = self.program(FAILS, self.run_path, ranks=2)
+        self.assertIn("rank 0: PeerFailed", done.stdout)
+        self.assertIn("rank 1 failed: extra.net is a torch.nn", done.stderr)
+        self.assertIn("rank 1: UsageError", done.stdout)
 
 
 class Alone(support.InDirectory):
