@@ -66,7 +66,7 @@ def trained_under_kills(options, run, ranks, dice):
         trainer = Trainer(options, run, ranks)
         goal = dice.randrange(2, 3 * options.save_every)  # more steps, so that training goes on
         at_any_moment = dice.random() < 0.3
-        delay = dice.uniform(0.0, 6.0) if at_any_moment else dice.uniform(0.0, 0.1)
+        delay = ranks * dice.uniform(0.0, 3.0) if at_any_moment else dice.uniform(0.0, 0.1)
         while not trainer.ended() and not at_any_moment:
             begun, step = trainer.last("begins at step"), trainer.last("\nstep")
             if begun is not None and step is not None and int(step) - int(begun) >= goal:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -241,6 +242,8 @@ class OptimizerPart(Part):
                 if key not in _NOT_SAVED:
                     role = "other" if self._scheduled and key in _SCHEDULED else "hyperparameter"
                     values[self._group_name(i, key)] = Json(_hyperparameter(value)), role, False
+        order = dict.fromkeys(itertools.chain.from_iterable(self.optimizer.state.values()))
+        values[f"{self.prefix}/slots"] = Json([str(slot) for slot in order]), "other", False
         values.update(self._objects.values())
         return values
 
@@ -286,10 +289,10 @@ class OptimizerPart(Part):
         return False
 
     def restored(self, state: State) -> None:
-        for key, (parameter, _) in self._parameters.items():  # in the order in which a step makes them
-            if key in self._supplied:
-                self.optimizer.state[parameter].update(self._supplied[key])
+        for key, supplied in self._supplied.items():
+            self.optimizer.state[self._parameters[key][0]].update(supplied)
         self._objects.restored(state)
+        self._put_in_order(state.get(f"{self.prefix}/slots") or [])
         for i, group in enumerate(self.optimizer.param_groups):
             for key, old in group.items():
                 if key not in _NOT_SAVED and self._group_name(i, key) in state:
@@ -298,6 +301,15 @@ class OptimizerPart(Part):
                         old.fill_(new)
                     else:
                         group[key] = new
+
+    def _put_in_order(self, names: list[str]) -> None:
+        """Slots in the order in which the optimizer made them, parameters in that of their groups."""
+        order = {name: i for i, name in enumerate(names)}
+        made = self.optimizer.state
+        for parameter, _ in self._parameters.values():
+            if parameter in made:
+                slots = made.pop(parameter)
+                made[parameter] = dict(sorted(slots.items(), key=lambda item: order.get(str(item[0]), len(order))))
 
     def _group_name(self, i: int, key: str) -> str:
         return f"{self.prefix}/param_groups/{i}/{escape(key)}"

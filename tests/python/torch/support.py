@@ -49,7 +49,7 @@ class InDirectory(unittest.TestCase):
         """Nested dictionaries of tensors and values are equal, bit for bit."""
         self.assertEqual(type(found), type(expected))
         if isinstance(expected, dict):
-            self.assertEqual(sorted(map(str, found)), sorted(map(str, expected)))
+            self.assertEqual(list(map(str, found)), list(map(str, expected)))
             for key in expected:
                 with self.subTest(key=key):
                     self.assert_same(found[key], expected[key])
