@@ -5,6 +5,7 @@ import copy
 import logging
 import os
 import random
+import re
 import signal
 import warnings
 
@@ -673,6 +674,31 @@ class Refused(support.InDirectory):
     def test_sparse_and_quantized_tensors(self):
         self.refused("extra/x", "sparse_coo", extra={"x": torch.eye(2).to_sparse()})
         self.refused("extra/x", "quantized", extra={"x": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)})
+
+
+class Page(support.InDirectory):
+    PRELUDE = """
+import torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.AdamW(model.parameters())
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+loader = StatefulDataLoader(torch.randn(1700, 4), batch_size=1)
+def train_step(batch):
+    optimizer.zero_grad()
+    model(batch).pow(2).mean().backward()
+    optimizer.step()
+    scheduler.step()
+"""
+
+    def test_the_program_of_the_page(self):
+        page = (support.SOURCE / "docs" / "python.md").read_text(encoding="utf-8").partition("## PyTorch")[2]
+        program = self.PRELUDE + re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1).replace(
+            "...  ", "train_step(batch)  #"
+        ).replace("runs/a", str(self.run_path))
+        self.program(program)
+        self.assertEqual([info.step for info in pawl.ls(self.run_path)], [500, 1000, 1500])
 
 
 class Preempted(support.InDirectory):
