@@ -256,6 +256,8 @@ class Checkpointer:
         self.steps = steps
 
     def _parameter_names(self) -> dict[int, str]:
+        if len(self._models) == 1:
+            return self._models[0].tree.names
         return {key: name for part in self._models for key, name in part.tree.names.items()}
 
     def _by_reference(self) -> set[int]:

@@ -176,6 +176,10 @@ class OptimizerPart(Part):
         self.prefix = prefix
         self._names = names
         self._scheduled = scheduled
+        self._ids: list[int] = []
+        self._known: dict[int, str] | None = None
+        self._parameters: dict[int, tuple[torch.Tensor, str]] = {}  # by id(), with the name of the entry
+        self._by_name: dict[str, torch.Tensor] = {}
         self._supplied: dict[int, dict[str, torch.Tensor]] = {}
         self._objects = ObjectPart(f"{prefix}/values", self._non_tensors, self._set_non_tensors, copied=False)
 
@@ -185,7 +189,18 @@ class OptimizerPart(Part):
 
     def prepare(self) -> None:
         names = self._names()
-        self._parameters: dict[int, tuple[torch.Tensor, str]] = {}  # and the part of the name that is its own
+        ids = [id(parameter) for group in self.optimizer.param_groups for parameter in group["params"]]
+        if ids != self._ids or names is not self._known:
+            self._ids, self._known = ids, names
+            self._name_parameters(names)
+        self._plain = all(
+            isinstance(value, torch.Tensor) for slots in self.optimizer.state.values() for value in slots.values()
+        )
+        self._supplied = {}
+        self._objects.prepare()
+
+    def _name_parameters(self, names: dict[int, str]) -> None:
+        self._parameters = {}
         for i, group in enumerate(self.optimizer.param_groups):
             for j, parameter in enumerate(group["params"]):
                 name = names.get(id(parameter))
@@ -196,11 +211,6 @@ class OptimizerPart(Part):
                     )
                 self._parameters[id(parameter)] = parameter, name
         self._by_name = {name: parameter for parameter, name in self._parameters.values()}
-        self._plain = all(
-            isinstance(value, torch.Tensor) for slots in self.optimizer.state.values() for value in slots.values()
-        )
-        self._supplied = {}
-        self._objects.prepare()
 
     def _slots(self) -> Iterator[tuple[torch.Tensor, str, str, Any]]:
         """Parameter, its entry's name, slot, value."""
@@ -250,7 +260,7 @@ class OptimizerPart(Part):
     def _non_tensors(self) -> dict[str, dict[str, Any]]:
         """Slots that are no tensors: numbers, lists of tensors; by the parameter's name."""
         found: dict[str, dict[str, Any]] = {}
-        for _, name, slot, value in self._slots():
+        for _, name, slot, value in () if self._plain else self._slots():
             if not isinstance(value, torch.Tensor):
                 found.setdefault(name, {})[slot] = value
         return found
