@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+
 import torch.distributed
 
+_numbers = itertools.count()
 _WORDS = ("save", "stop")
 
 
@@ -13,11 +17,13 @@ class Agreement:
 
     Ranks that train together are never more than one optimizer step apart, since each step waits for
     the gradients of all. So what one rank tells at the end of a step, all know at the end of the next.
+    All ranks make as many agreements, in the same order.
     """
 
     def __init__(self, name: str) -> None:
         self._store = torch.distributed.distributed_c10d._get_default_store()
-        self._name = name
+        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # the store may outlive a start of the job
+        self._name = f"{restart}/{next(_numbers)}/{name}"
 
     def _key(self, step: int, word: str) -> str:
         return f"pawl/{self._name}/{step}/{word}"

@@ -8,6 +8,7 @@ import logging
 import operator
 import os
 import signal
+import weakref
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
@@ -65,6 +66,10 @@ def _require_position(loader: Any) -> None:
         )
 
 
+#: Checkpointers that are open and act on signals.
+_watching: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
 class _Saved:
     """The state that was handed to libpawl, and what it was made from."""
 
@@ -114,8 +119,8 @@ class Checkpointer:
     (DistributedDataParallel, torch.compile); slots ``optimizer/layer/0/weight/exp_avg``.
 
     With ``torch.distributed`` all ranks make the same calls, and one checkpoint is saved: of DTensors
-    (FSDP2, HSDP, tensor parallel) each rank its part, other parameters once, buffers rank 0's, random
-    state and data position of each rank.
+    (FSDP2, HSDP, tensor parallel) each rank its part, other parameters once, of what is copied rank
+    0's, random state and data position of each rank.
 
     Args:
         run: directory of the run, or an open ``pawl.Run``, which then stays open.
@@ -192,6 +197,10 @@ class Checkpointer:
         self._rank = 0 if self._group is None else self._group.rank
         self._owns_run = not isinstance(run, Run)
         if isinstance(run, Run):
+            given = {"every": every, "every_s": every_s, "keep_last": keep_last, "best": best, **options}
+            refused = [name for name, value in given.items() if value is not None]
+            if refused:
+                raise UsageError(f"{', '.join(refused)}: give what the run is opened with to pawl.Run, or give a path")
             self.run = run
         else:
             if best is not None:
@@ -209,9 +218,10 @@ class Checkpointer:
             )
         self._agreement = None if self._group is None else Agreement(os.path.abspath(self.run.path))
         self._by_time = every_s is not None and self._group is not None
-        watched = tuple(signals)
-        if watched:
-            _run.watch_preemption(*watched)
+        self._watched = tuple(signals)
+        if self._watched:
+            _run.watch_preemption(*self._watched)
+            _watching.add(self)
         fence_before_steps(self)
 
     def _make_parts(
@@ -269,7 +279,7 @@ class Checkpointer:
         if is_sharded(live.tensor):
             return sharded(live.name, live.tensor, memory_tensor, **live.what)
         replicated = self._group is not None
-        if live.buffer and replicated and not restoring:
+        if live.copied and replicated and not restoring:
             if self._rank != 0:
                 return None
             replicated = False
@@ -379,8 +389,8 @@ class Checkpointer:
             UsageError: something that cannot be saved, by name.
         """
         state = self._ready()
+        self._begins()  # before: whatever interrupts the call, the next step is fenced
         self.run.save(state, self.steps, metrics=metrics, pin=pin)
-        self._begun()
 
     def _save_final(self, metrics: Mapping[str, float] | None) -> None:
         logger.warning("signal %d came: saving step %d, then training can stop", _run.preempted(), self.steps)
@@ -389,8 +399,9 @@ class Checkpointer:
             self.run.wait(self._grace_s)
             return
         state = self._ready()
+        self._begins()
         self.run.save_final(state, self.steps, self._grace_s, metrics=metrics)
-        self._last_step, self._in_flight, self._fenced = self.steps, False, True
+        self._in_flight, self._fenced = False, True
 
     def _ready(self) -> State:
         """The state, as it is to be saved now."""
@@ -412,7 +423,7 @@ class Checkpointer:
         self._set_values(saved)
         return saved.state
 
-    def _begun(self) -> None:
+    def _begins(self) -> None:
         assert self._saved is not None
         self._versions = [None if t.is_inference() else t._version for t in self._saved.in_place]
         self._in_flight, self._fenced, self._last_step = True, False, self.steps
@@ -530,7 +541,7 @@ class Checkpointer:
                 what: dict[str, Any] = {"role": entry.role}
                 if entry.slot_of is not None:
                     what = {"slot_of": entry.slot_of, "slot": entry.slot}
-                live = Live(entry.name, tensor, False, False, what)
+                live = Live(entry.name, tensor, False, what)
                 return self._describe(live, local_of(tensor).detach(), restoring=True)
         return None
 
@@ -546,6 +557,9 @@ class Checkpointer:
             return
         self._closed = True
         leave_steps_alone(self)
+        _watching.discard(self)
+        if self._watched and not _watching:  # from now on a signal ends the process again
+            _run.unwatch_preemption()
         self._in_flight = False
         if self._owns_run:
             self.run.close(timeout)

@@ -57,13 +57,11 @@ class Leaf(NamedTuple):
         name: of its entry.
         owner: the module's dictionary that has it.
         key: its key there.
-        buffer: it is a buffer.
     """
 
     name: str
     owner: dict[str, Any]
     key: str
-    buffer: bool
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -120,7 +118,7 @@ def tree_of(model: torch.nn.Module, prefix: str) -> Tree:
                 _require_built(name, tensor)
                 if id(tensor) not in seen_tensors:
                     seen_tensors.add(id(tensor))
-                    tree.leaves.append(Leaf(name, owner, key, buffer))
+                    tree.leaves.append(Leaf(name, owner, key))
                     tree.names[id(tensor)] = name
     return tree
 

@@ -34,15 +34,14 @@ class Live(NamedTuple):
     Attributes:
         name: of its entry.
         tensor: as it is now.
-        copied: it may change outside of an optimizer's step, and is copied when it is saved.
-        buffer: a buffer of a model: other ranks may have other values, rank 0's count.
+        copied: it may change outside of an optimizer's step, and is copied when it is saved. On other
+            ranks it may be another one; rank 0's counts.
         what: role, slot_of and slot, for ``pawl.Tensor``.
     """
 
     name: str
     tensor: torch.Tensor
     copied: bool
-    buffer: bool
     what: dict[str, Any]
 
 
@@ -124,7 +123,7 @@ class ModelPart(Part):
         by_reference = self._by_reference()
         for leaf in self._known.leaves:
             tensor = leaf.tensor
-            yield Live(leaf.name, tensor, id(tensor) not in by_reference, leaf.buffer, {"role": self._role})
+            yield Live(leaf.name, tensor, id(tensor) not in by_reference, {"role": self._role})
         for part in self._objects.values():
             yield from part.tensors()
 
@@ -231,7 +230,7 @@ class OptimizerPart(Part):
     def tensors(self) -> Iterator[Live]:
         for _, name, slot, value in self._slots():
             if isinstance(value, torch.Tensor):
-                yield Live(self.slot_name(name, slot), value, False, False, {"slot_of": name, "slot": slot})
+                yield Live(self.slot_name(name, slot), value, False, {"slot_of": name, "slot": slot})
         yield from self._objects.tensors()
 
     def fingerprint(self) -> list[Any]:
@@ -377,7 +376,7 @@ class ObjectPart(Part):
 
     def tensors(self) -> Iterator[Live]:
         for name, tensor in self._tensors.items():
-            yield Live(name, tensor, self._copied, False, {"role": "other"})
+            yield Live(name, tensor, self._copied, {"role": "other"})
 
     def fingerprint(self) -> list[Any]:
         if not self._copied:
@@ -452,7 +451,7 @@ class TensorPart(Part):
 
     def tensors(self) -> Iterator[Live]:
         copied = id(self._tensor) not in self._by_reference()
-        yield Live(self._name, self._tensor, copied, False, {"role": "other"})
+        yield Live(self._name, self._tensor, copied, {"role": "other"})
 
 
 #: A value of the state may have so many bytes; a larger one becomes a tensor of bytes.

@@ -652,6 +652,10 @@ class Refused(support.InDirectory):
     def test_a_module_on_meta(self):
         self.refused("model/weight", "to_empty", model=nn.Linear(2, 2, device="meta"))
 
+    def test_options_beside_an_open_run(self):
+        with pawl.Run(self.run_path) as run, self.assertRaisesRegex(pawl.UsageError, "every, deadline_s: give"):
+            pawl.torch.Checkpointer(run, every=3, deadline_s=1.0)
+
     def test_a_plain_loader(self):
         loader = torch.utils.data.DataLoader([1, 2])
         self.refused("torch.utils.data", "StatefulDataLoader", loader=loader)
@@ -715,6 +719,30 @@ with pawl.torch.Checkpointer(sys.argv[1], model=model, optimizer=optimizer, ever
         ckpt.step()
     print(ckpt.steps, ckpt.preempted)
 """
+
+    def test_after_closing_a_signal_ends_the_process_again(self):
+        done = self.program(self.PROGRAM + "os.kill(os.getpid(), signal.SIGTERM)\n", self.run_path, check=False)
+        self.assertEqual(done.returncode, -signal.SIGTERM)
+
+    def test_an_interrupted_save_is_fenced_all_the_same(self):
+        """Whatever is raised while a save begins, the next step waits for it."""
+        model = nn.Linear(2000, 1000)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+        model(torch.ones(1, 2000)).sum().backward()
+        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer, **support.SLOW) as ckpt:
+            weight, save = model.weight.detach().clone(), ckpt.run.save
+
+            def interrupted(*arguments, **options):
+                save(*arguments, **options)
+                raise KeyboardInterrupt
+
+            ckpt.run.save = interrupted
+            with self.assertRaises(KeyboardInterrupt):
+                ckpt.save()
+            optimizer.step()
+            ckpt.wait()
+            ckpt.restore()
+            self.assertTrue(torch.equal(model.weight, weight))
 
     def test_a_signal_makes_a_final_save_S13(self):
         done = self.program(self.PROGRAM, self.run_path)
