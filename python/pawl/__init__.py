@@ -13,6 +13,7 @@
         kernel = numpy.asarray(checkpoint["model/kernel"])
 """
 
+from ._check import BatchCheck, check_data_position, check_gradients
 from ._checkpoint import (
     Checkpoint,
     Event,
@@ -58,6 +59,7 @@ __version__: str = _lib.pawl_version().decode()
 
 __all__ = [
     "Array",
+    "BatchCheck",
     "Box",
     "Busy",
     "Canceled",
@@ -93,6 +95,8 @@ __all__ = [
     "Unsupported",
     "UsageError",
     "Verification",
+    "check_data_position",
+    "check_gradients",
     "discover",
     "doctor",
     "events",

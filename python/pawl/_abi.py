@@ -574,6 +574,16 @@ class Finding(Struct):
     ]
 
 
+class Array(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_int),
+        ("ndim", c_int),
+        ("shape", POINTER(c_int64)),
+        ("data", c_void_p),
+    ]
+
+
 FINDING_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, POINTER(Finding))
 
 
@@ -613,5 +623,6 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_verify_result": VerifyResult,
     "pawl_event": Event,
     "pawl_finding": Finding,
+    "pawl_array": Array,
     "pawl_doctor_options": DoctorOptions,
 }

@@ -56,6 +56,11 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {
     "pawl_preempted": (c_int, []),
     "pawl_preemption_watch": (_STATUS, [POINTER(c_int), c_size_t, _HANDLE]),
     "pawl_preemption_unwatch": (None, []),
+    "pawl_batch_check_new": (_STATUS, [_OUT, _HANDLE]),
+    "pawl_batch_check_free": (None, [_HANDLE]),
+    "pawl_batch_check_next": (_STATUS, [_HANDLE, POINTER(_abi.Array), c_size_t, c_size_t, _HANDLE]),
+    "pawl_batch_check_signature": (_TEXT, [_HANDLE]),
+    "pawl_check_data_position": (_STATUS, [_HANDLE, _TEXT, c_int64, _HANDLE]),
     "pawl_report_free": (None, [_HANDLE]),
     "pawl_report_count": (c_size_t, [_HANDLE]),
     "pawl_report_get": (POINTER(_abi.ReportItem), [_HANDLE, c_size_t]),
@@ -76,6 +81,10 @@ _WAITING: dict[str, tuple[Any, list[Any]]] = {
     "pawl_save_final": (
         _STATUS,
         [_HANDLE, _HANDLE, c_int64, POINTER(_abi.SaveOptions), c_double, _HANDLE],
+    ),
+    "pawl_check_gradients": (
+        _STATUS,
+        [POINTER(_abi.Array), c_size_t, POINTER(_abi.Array), c_size_t, c_size_t, _HANDLE],
     ),
     "pawl_fence": (_STATUS, [_HANDLE, c_double, _HANDLE]),
     "pawl_wait": (_STATUS, [_HANDLE, c_double, POINTER(_abi.SaveStats), _HANDLE]),
