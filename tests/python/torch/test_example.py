@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example: trained under SIGKILL it ends with the bits of the uninterrupted training. `make demo-torch` is longer."""
+"""The GPT example under SIGKILL ends with the bits of the uninterrupted training; `make demo-torch` takes longer."""
 
 import os
 import subprocess
