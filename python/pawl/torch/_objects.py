@@ -113,10 +113,12 @@ class _Writer:
         return {_TAG: "dict", "pairs": self.pairs(value, path, depth)}
 
     def pairs(self, value: dict[Any, Any], path: str, depth: int) -> list[Any]:
-        return [
-            [self.encode(key, f"{path}/{i}/key", depth + 1), self.encode(one, f"{path}/{i}", depth + 1)]
-            for i, (key, one) in enumerate(value.items())
-        ]
+        named = all(type(key) is str and _is_text(key) for key in value)
+        pairs = []
+        for i, (key, one) in enumerate(value.items()):
+            place = f"{path}/{escape(key) if named else i}"
+            pairs.append([self.encode(key, f"{place}/key", depth + 1), self.encode(one, place, depth + 1)])
+        return pairs
 
     def factory(self, value: Any, path: str) -> str | None:
         made = value.default_factory
