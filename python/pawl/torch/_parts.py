@@ -464,14 +464,14 @@ def pack_skeleton(skeleton: Any, name: str) -> tuple[Any, dict[str, torch.Tensor
     text = json.dumps(skeleton, separators=(",", ":")).encode()
     if len(text) <= _MAX_VALUE_BYTES:
         return skeleton, {}
-    return _PACKED, {f"{name}/$": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+    return _PACKED, {f"{name}/%skeleton": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
 
 
 def unpack_skeleton(skeleton: Any, tensors: Mapping[str, torch.Tensor], name: str) -> Any:
     """The opposite of :func:`pack_skeleton`."""
     if skeleton != _PACKED:
         return skeleton
-    packed = tensors.get(f"{name}/$")
+    packed = tensors.get(f"{name}/%skeleton")
     if packed is None or packed.dtype != torch.uint8:
         raise Damaged(f"{name}: the tensor that says how it is nested is missing")
     try:
