@@ -26,6 +26,12 @@ from ._names import escape
 
 #: Containers inside of each other, at most.
 MAX_DEPTH = 100
+#: Values in all, at most: a container that is in several others counts in each.
+MAX_VALUES = 10_000_000
+#: Bits of an integer, at most.
+_MAX_INT_BITS = 16384
+#: Bytes of a tensor's name, at most; a longer one gets a number.
+_MAX_NAME_BYTES = 900
 
 _I64 = range(-(2**63), 2**63)
 #: What a defaultdict may be made with, by name.
@@ -43,7 +49,8 @@ def _place(path: str, what: str) -> UsageError:
 class _Occurrence(NamedTuple):
     """A tensor, where it was found, and the object of JSON that will say where its elements are."""
 
-    tensor: torch.Tensor
+    found: torch.Tensor  # the object itself
+    tensor: torch.Tensor  # detached
     path: str
     node: dict[str, Any]
 
@@ -51,17 +58,23 @@ class _Occurrence(NamedTuple):
 class _Writer:
     def __init__(self, root: str) -> None:
         self.root = root
+        self.count = 0
         self.occurrences: list[_Occurrence] = []
         self.tensors: dict[str, torch.Tensor] = {}
 
     # ---- values ----
 
     def encode(self, value: Any, path: str, depth: int = 0) -> Any:
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise _place(path, f"is one of more than {MAX_VALUES} values; make tensors or arrays of them")
         if depth > MAX_DEPTH:
             raise _place(path, f"is nested deeper than {MAX_DEPTH} containers; does a container hold itself?")
         if value is None or isinstance(value, bool):
             return value
         kind = type(value)
+        if kind is int and value.bit_length() > _MAX_INT_BITS:
+            raise _place(path, f"is an integer of {value.bit_length()} bits; at most {_MAX_INT_BITS} can be saved")
         simple = _SIMPLE.get(kind)
         if simple is not None:
             return simple(value)
@@ -73,12 +86,12 @@ class _Writer:
         return self._other(value, path, depth)
 
     def _other(self, value: Any, path: str, depth: int) -> Any:
-        if isinstance(value, pathlib.PurePath):
-            return {_TAG: "path", "text": str(value)}
+        if isinstance(value, pathlib.PurePosixPath):
+            return {_TAG: "path" if isinstance(value, pathlib.Path) else "purepath", "text": _str(str(value))}
         if isinstance(value, torch.dtype):
             return {_TAG: "dtype", "name": str(value).removeprefix("torch.")}
         numpy = sys.modules.get("numpy")
-        if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
             return self._numpy(numpy, value, path)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             raise _place(path, f"is a named tuple {_type_name(value)}; save value._asdict() and make it again")
@@ -117,8 +130,15 @@ class _Writer:
         pairs = []
         for i, (key, one) in enumerate(value.items()):
             place = f"{path}/{escape(key) if named else i}"
-            pairs.append([self.encode(key, f"{place}/key", depth + 1), self.encode(one, place, depth + 1)])
+            pairs.append([self.encode(key, f"{place}/%key", depth + 1), self.encode(one, place, depth + 1)])
         return pairs
+
+    def ordered(self, value: Any, path: str, depth: int) -> dict[str, Any]:
+        node = {_TAG: "OrderedDict", "pairs": self.pairs(value, path, depth)}
+        metadata = getattr(value, "_metadata", None)  # versions of modules, which state_dict() notes there
+        if metadata is not None:
+            node["metadata"] = self.encode(metadata, f"{path}/%metadata", depth + 1)
+        return node
 
     def factory(self, value: Any, path: str) -> str | None:
         made = value.default_factory
@@ -130,6 +150,11 @@ class _Writer:
     # ---- tensors ----
 
     def _tensor(self, tensor: torch.Tensor, path: str) -> Any:
+        found = tensor
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not hasattr(tensor, "_local_tensor"):
+            lazy = torch.nn.parameter.is_lazy(tensor)
+            hint = "run one batch through the model first" if lazy else "save the tensors that it is made of"
+            raise _place(path, f"is a {_type_name(tensor)}, a kind of tensor that cannot be saved as such; {hint}")
         if tensor.layout is not torch.strided or tensor.is_quantized:
             kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
             raise _place(path, f"is a tensor of the kind {kind}; save its parts (indices and values, or int_repr())")
@@ -146,11 +171,19 @@ class _Writer:
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg()
         name = f"{path}/value" if path == self.root else path  # the root is the name of the JSON value
-        self.occurrences.append(_Occurrence(tensor, name, node))
+        if len(name.encode(errors="replace")) > _MAX_NAME_BYTES:
+            name = f"{self.root}/%{len(self.occurrences)}"
+        self.occurrences.append(_Occurrence(found, tensor, name, node))
         return node
 
     def place_tensors(self) -> None:
         """Decides which tensors are entries, and which are views of another's elements."""
+        by_object: dict[int, list[_Occurrence]] = {}
+        for found in self.occurrences:
+            by_object.setdefault(id(found.found), []).append(found)
+        for number, several in enumerate(by_object.values()):
+            for found in several if len(several) > 1 else ():
+                found.node["object"] = number  # it is one object, in several places
         by_storage: dict[Any, list[_Occurrence]] = {}
         for found in self.occurrences:
             alone = hasattr(found.tensor, "_local_tensor") or found.tensor.numel() == 0
@@ -233,7 +266,7 @@ def _overlapping(group: list[_Occurrence]) -> list[list[_Occurrence]]:
 
 
 def _int(value: int) -> Any:
-    return value if value in _I64 else {_TAG: "int", "text": str(value)}
+    return value if value in _I64 else {_TAG: "int", "text": hex(value)}
 
 
 def _float(value: float) -> Any:
@@ -268,7 +301,7 @@ _CONTAINERS: dict[type, Callable[[_Writer, Any, str, int], Any]] = {
     set: lambda w, v, p, d: {_TAG: "set", "items": w.sequence(v, p, d)},
     frozenset: lambda w, v, p, d: {_TAG: "frozenset", "items": w.sequence(v, p, d)},
     collections.deque: lambda w, v, p, d: {_TAG: "deque", "items": w.sequence(v, p, d), "maxlen": v.maxlen},
-    collections.OrderedDict: lambda w, v, p, d: {_TAG: "OrderedDict", "pairs": w.pairs(v, p, d)},
+    collections.OrderedDict: _Writer.ordered,
     collections.Counter: lambda w, v, p, d: {_TAG: "Counter", "pairs": w.pairs(v, p, d)},
     collections.defaultdict: lambda w, v, p, d: {
         _TAG: "defaultdict",
@@ -312,6 +345,7 @@ def _damaged(path: str, what: str) -> Damaged:
 class _Reader:
     def __init__(self, tensors: dict[str, torch.Tensor], path: str) -> None:
         self._tensors = tensors
+        self._objects: dict[int, torch.Tensor] = {}  # those that are in several places
         self._path = path
 
     def decode(self, node: Any, depth: int = 0) -> Any:
@@ -341,6 +375,15 @@ class _Reader:
         return [(self.decode(key, depth), self.decode(one, depth)) for key, one in _list(node["pairs"])]
 
     def tensor(self, node: dict[str, Any], _depth: int) -> torch.Tensor:
+        number = node.get("object")
+        if isinstance(number, int) and number in self._objects:
+            return self._objects[number]
+        tensor = self._made(node)
+        if isinstance(number, int):
+            self._objects[number] = tensor
+        return tensor
+
+    def _made(self, node: dict[str, Any]) -> torch.Tensor:
         name = node["at"]
         if name not in self._tensors:
             raise _damaged(self._path, f"it says that {name!r} is a tensor, and there is none of that name")
@@ -353,7 +396,7 @@ class _Reader:
             tensor = _view(tensor, size, stride, int(view["offset"]))
         if node.get("parameter"):
             return torch.nn.Parameter(tensor, requires_grad=bool(node.get("grad")))
-        return tensor.requires_grad_() if node.get("grad") else tensor
+        return tensor.detach().requires_grad_(bool(node.get("grad")))
 
     def numpy(self, node: dict[str, Any], depth: int) -> Any:
         import numpy
@@ -384,16 +427,30 @@ def _view(base: torch.Tensor, size: list[int], stride: list[int], offset: int) -
     return torch.as_strided(base, size, stride, base.storage_offset() + offset)
 
 
+#: By name; what a file says is looked up nowhere else.
+_DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
+
+
 def _dtype(name: str) -> torch.dtype:
-    found = getattr(torch, name) if name.isidentifier() else None
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"no dtype: {name!r}")
-    return found
+    return _DTYPES[name]
 
 
 def _default(reader: _Reader, node: dict[str, Any], depth: int) -> Any:
     factory = _FACTORIES[node["factory"]] if node["factory"] is not None else None
     return collections.defaultdict(factory, reader.pairs(node, depth))
+
+
+def _ordered(reader: _Reader, node: dict[str, Any], depth: int) -> Any:
+    made: Any = collections.OrderedDict(reader.pairs(node, depth))
+    if "metadata" in node:
+        made._metadata = reader.decode(node["metadata"], depth)
+    return made
+
+
+def _namespace(reader: _Reader, node: dict[str, Any], depth: int) -> Any:
+    made = argparse.Namespace()
+    vars(made).update(reader.decode(node["items"], depth))
+    return made
 
 
 def _data(node: dict[str, Any]) -> bytes:
@@ -407,9 +464,9 @@ def _special_float(text: str) -> float:
 
 
 def _big_int(text: str) -> int:
-    if len(text) > 4000:
-        raise ValueError("an integer of more than 4000 digits")
-    return int(text)
+    if not re.fullmatch(r"-?0x[0-9a-f]+", text) or len(text) > _MAX_INT_BITS // 4 + 3:
+        raise ValueError("no such integer")
+    return int(text, 16)
 
 
 _KINDS: dict[str, Callable[[_Reader, dict[str, Any], int], Any]] = {
@@ -422,7 +479,8 @@ _KINDS: dict[str, Callable[[_Reader, dict[str, Any], int], Any]] = {
     "size": lambda r, n, d: torch.Size(_list(n["items"])),
     "device": lambda r, n, d: torch.device(str(n["text"])),
     "dtype": lambda r, n, d: _dtype(n["name"]),
-    "path": lambda r, n, d: pathlib.Path(n["text"]),
+    "path": lambda r, n, d: pathlib.Path(r.decode(n["text"], d)),
+    "purepath": lambda r, n, d: pathlib.PurePosixPath(r.decode(n["text"], d)),
     "numpy": _Reader.numpy,
     "tensor": _Reader.tensor,
     "tuple": lambda r, n, d: tuple(r.items(n, d)),
@@ -430,10 +488,10 @@ _KINDS: dict[str, Callable[[_Reader, dict[str, Any], int], Any]] = {
     "frozenset": lambda r, n, d: frozenset(r.items(n, d)),
     "deque": lambda r, n, d: collections.deque(r.items(n, d), maxlen=n["maxlen"]),
     "dict": lambda r, n, d: dict(r.pairs(n, d)),
-    "OrderedDict": lambda r, n, d: collections.OrderedDict(r.pairs(n, d)),
+    "OrderedDict": _ordered,
     "Counter": lambda r, n, d: collections.Counter(dict(r.pairs(n, d))),
     "defaultdict": _default,
-    "Namespace": lambda r, n, d: argparse.Namespace(**r.decode(n["items"], d)),
+    "Namespace": _namespace,
 }
 
 

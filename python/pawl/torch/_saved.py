@@ -11,7 +11,7 @@ import torch
 
 from .._checkpoint import ls, open
 from .._entry import Entry
-from .._error import NotFound, UsageError
+from .._error import Damaged, NotFound, UsageError
 from .._run import Run
 from .._state import State, Tensor
 from ._objects import flatten, rebuild
@@ -40,12 +40,7 @@ def save(obj: Any, path: str | os.PathLike[str], **options: Any) -> None:
             checkpoints of a training job.
         Error: why it could not be written.
     """
-    with contextlib.suppress(NotFound):
-        steps = [info.step for info in ls(path)]
-        if any(step != 0 for step in steps):
-            raise UsageError(
-                f"{os.fspath(path)} has checkpoints of a training job (step {max(steps)}); name another path"
-            )
+    _require_own(path)
     skeleton, tensors = flatten(obj, NAME)
     state = State()
     skeleton, packed = pack_skeleton(skeleton, NAME)
@@ -63,12 +58,34 @@ def save(obj: Any, path: str | os.PathLike[str], **options: Any) -> None:
         run.wait()
 
 
+def is_object(path: str | os.PathLike[str]) -> bool:
+    """Is the checkpoint there one that :func:`save` has written, and the only one?
+
+    Raises:
+        NotFound: there is no checkpoint.
+        Error: it cannot be read.
+    """
+    if [info.step for info in ls(path)] != [0]:
+        return False
+    with open(path) as checkpoint:
+        return NAME in checkpoint and checkpoint.entry(NAME).kind == "json"
+
+
+def _require_own(path: str | os.PathLike[str]) -> None:
+    with contextlib.suppress(NotFound, Damaged):  # of what is damaged, and step 0, nothing is lost that could be read
+        steps = [info.step for info in ls(path)]
+        if steps and not is_object(path):
+            raise UsageError(
+                f"{os.fspath(path)} has checkpoints of a training job (step {max(steps)}); name another path"
+            )
+
+
 def load(path: str | os.PathLike[str], map_location: torch.device | str | None = None) -> Any:
     """Reads what :func:`save` has written, every byte verified. Nothing that is read can run code.
 
     Args:
         path: of the directory.
-        map_location: the device to put tensors on [host memory].
+        map_location: the device to put tensors on [host memory, wherever they were when they were saved].
 
     Returns:
         The object.
@@ -77,6 +94,8 @@ def load(path: str | os.PathLike[str], map_location: torch.device | str | None =
         NotFound: there is none; says what is there instead.
         Damaged: names the file, the tensor and the bytes.
     """
+    if map_location is not None and not isinstance(map_location, (str, torch.device)):
+        raise TypeError(f"map_location is a device or its name, not {type(map_location).__qualname__}")
     tensors: dict[str, torch.Tensor] = {}
 
     def supply(entry: Entry) -> Tensor | None:

@@ -10,7 +10,9 @@ import os
 import pathlib
 import pickle
 import subprocess
+import sys
 import unittest
+import unittest.mock
 
 import support  # first: it finds the package
 import numpy
@@ -169,6 +171,61 @@ class Tensors(Saved):
         self.assertEqual(pawl.torch.load(self.run_path, map_location="meta")[0].device.type, "meta")
 
 
+class Faithful(Saved):
+    """What comes back is what was saved, not something like it."""
+
+    def test_aliases_keep_their_own_gradients_and_identities(self):
+        w = torch.ones(3, requires_grad=True)
+        tied = torch.nn.Parameter(torch.ones(2))
+        found = self.saved({"a": w.detach(), "b": w, "c": w, "p": tied, "q": tied, "r": [tied.data]})
+        self.assertEqual([found[key].requires_grad for key in "abc"], [False, True, True])
+        self.assertIs(found["b"], found["c"])
+        self.assertIsNot(found["a"], found["b"])
+        self.assertIs(found["p"], found["q"])
+        self.assertEqual({found[k].data_ptr() for k in "abc"}, {found["a"].data_ptr()})
+        self.assertEqual(found["r"][0].data_ptr(), found["p"].data_ptr())
+
+    def test_tensors_as_keys(self):
+        key, other = torch.ones(2), torch.zeros(3)
+        found = self.saved({(1,): 2, key: {"key": other}})
+        back, inner = list(found.items())[1]
+        self.assertTrue(torch.equal(back, key) and torch.equal(inner["key"], other))
+
+    def test_versions_of_modules(self):
+        state = torch.nn.BatchNorm1d(2).state_dict()
+        found = self.saved(state)
+        self.assertEqual(found._metadata, state._metadata)
+        self.assertEqual(list(found), list(state))
+
+    def test_numbers_paths_and_namespaces(self):
+        odd = argparse.Namespace(lr=2)
+        vars(odd)["self"] = 1
+        bad = pathlib.Path(os.fsdecode(b"\xff"))
+        for value in (2**16000, -(2**16000), pathlib.PurePosixPath("a"), bad, odd):
+            with self.subTest(kind=type(value).__name__):
+                found = self.saved([value])[0]
+                self.assertEqual((type(found), found), (type(value), value))
+
+    def test_long_names(self):
+        key = "x" * 5000
+        self.assertTrue(torch.equal(self.saved({key: torch.ones(2), key + "y": torch.zeros(1)})[key], torch.ones(2)))
+
+    def test_only_what_save_has_written_is_replaced(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"model": 1}), 0)
+        with self.assertRaisesRegex(pawl.UsageError, "checkpoints of a training job"):
+            pawl.torch.save([1], self.run_path)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint["model"], 1)
+
+    def test_a_checkpoint_of_a_device_is_loaded_without_it(self):
+        """PyTorch: Attempting to deserialize object on a CUDA device; pawl has no devices in its files."""
+        pawl.torch.save({"w": torch.ones(2)}, self.run_path)
+        self.assertEqual(pawl.torch.load(self.run_path)["w"].device.type, "cpu")
+        with self.assertRaises(TypeError):
+            pawl.torch.load(self.run_path, map_location=lambda storage, place: storage)
+
+
 class Refused(Saved):
     def refused(self, value, *texts):
         with self.assertRaises(pawl.UsageError) as caught:
@@ -195,6 +252,25 @@ class Refused(Saved):
         self.refused({"s": torch.eye(2).to_sparse()}, "object.s is a tensor of the kind sparse_coo")
         self.refused({"q": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)}, "quantized", "int_repr()")
         self.refused([torch.ones(2, device="meta")], "meta")
+
+    def test_kinds_of_their_own(self):
+        class Mine(torch.Tensor):
+            pass
+
+        masked = numpy.ma.masked_array([1, 2], mask=[True, False])
+        self.refused({"m": masked}, "object.m is a numpy.ma.MaskedArray")
+        self.refused({"t": torch.ones(2).as_subclass(Mine)}, "object.t is a", "Mine, a kind of tensor")
+        self.refused(torch.nn.LazyLinear(2).state_dict(), "object.weight is a", "run one batch")
+        self.refused({"p": pathlib.PureWindowsPath("C:/x")}, "object.p is a pathlib.PureWindowsPath")
+        self.refused({"n": 2**20000}, "object.n is an integer of 20001 bits")
+        self.refused({"s": numpy.str_("x")}, "object.s is")
+
+    def test_more_values_than_can_be_meant(self):
+        value = ["x"]
+        for _ in range(40):
+            value = [value, value]
+        with unittest.mock.patch.object(_objects, "MAX_VALUES", 1000):
+            self.refused(value, "one of more than 1000 values")
 
     def test_what_holds_itself(self):
         endless = []
@@ -223,6 +299,8 @@ class Hostile(unittest.TestCase):
             {"$": "tensor", "at": "u", "view": {"offset": 0, "size": [2], "stride": [1]}},
             {"$": "tensor", "at": "t", "parts": True},
             {"$": "dtype", "name": "load"},
+            {"$": "dtype", "name": "onnx"},
+            {"$": "dtype", "name": ["float32"]},
             {"$": "dtype", "name": "nn.Module"},
             {"$": "defaultdict", "factory": "eval", "pairs": []},
             {"$": "dict", "pairs": [[1]]},
@@ -240,6 +318,7 @@ class Hostile(unittest.TestCase):
                 with self.assertRaises(pawl.Damaged) as caught:
                     _objects.rebuild(skeleton, ones, "place")
                 self.assertEqual(caught.exception.entry, "place")
+        self.assertNotIn("torch.onnx", sys.modules)  # a name of the file is looked up in a table alone
 
     def test_any_json(self):
         """Whatever is changed in a skeleton: it comes back as something, or as Damaged."""
