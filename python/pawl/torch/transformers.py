@@ -93,8 +93,8 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
     """Saves what a Trainer trains, in the background; :func:`train` continues from it.
 
     A step is saved when all that belongs to it is done, its log and its evaluation, too. The last one is
-    saved when training ends. After SIGTERM a final save is made, and training stops after the step that
-    has begun; that step is not in the checkpoint and is trained again.
+    saved when training ends. After SIGTERM a final save is made, and training stops with the batch that
+    has begun; what is done with it is not in the checkpoint, and is done again after a resume.
 
     Args:
         run: directory of the run, or an open ``pawl.Run``.

@@ -172,7 +172,7 @@ class Resumed(Trained):
         with self.assertLogs("pawl.torch", logging.WARNING):
             train(trainer)
         self.assertTrue(callback.preempted)
-        self.assertEqual((self.newest(), trainer.state.global_step), (8, 9))
+        self.assertEqual((self.newest(), trainer.state.global_step), (8, 8))
         _run.unwatch_preemption()
         self.assert_same(everything(self.resume()), self.expected)
 
@@ -235,7 +235,9 @@ class Refused(Trained):
         self.refused("has 2 of pawl's callbacks", make(directory, [one(), one()]))
         self.refused("Trainer's own checkpoints", make(directory, [one()]), resume_from_checkpoint="x")
         self.refused("auto_find_batch_size=True", make(directory, [one()], auto_find_batch_size=True))
-        self.refused("enable_jit_checkpoint=True", make(directory, [one()], enable_jit_checkpoint=True))
+        jit = make(directory, [one()])
+        jit.args.enable_jit_checkpoint = True  # given to the arguments it would take SIGTERM from the tests
+        self.refused("enable_jit_checkpoint=True", jit)
         with self.assertRaisesRegex(pawl.UsageError, "model= is the Trainer's own"):
             Callback(self.run_path, model=None)
         old = make(directory, [one()])
@@ -247,12 +249,9 @@ class Refused(Trained):
         self.interrupted(5)
         for option, pattern in (
             ({"per_device_train_batch_size": 1}, "samples of a step: 4 then, 2 now"),
-            ({"seed": 12}, "seed: 11 then, 12 now|seed: 2 then"),
+            ({"data_seed": 12}, "seed: .* then, 12 now"),
             ({"gradient_accumulation_steps": 1, "per_device_train_batch_size": 4}, "batches of a step: 2 then, 1 now"),
         ):
-            if "seed" in option:
-                option = {"data_seed": 12}
-                pattern = "seed: .* then, 12 now"
             self.refused(pattern, make(self.directory, [self.callback()], **option))
         allowed = make(self.directory, [self.callback()], per_device_train_batch_size=4, ignore_data_skip=True)
         train(allowed)
