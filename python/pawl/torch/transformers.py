@@ -34,14 +34,13 @@ from .._checkpoint import ls, open
 from .._error import Damaged, Error, NotFound, UsageError
 from .._run import Run
 from ._checkpointer import Checkpointer
-from ._objects import rebuild
-from ._parts import unpack_skeleton
+from ._parts import loads
 from ._rng import random_state, set_random_state
 
 logger = logging.getLogger("pawl.torch")
 
-#: What the Trainer itself knows: its entry.
-_NAME = "extra/trainer"
+#: The entry of what the Trainer itself knows.
+_NAME = "loader/trainer"
 #: Methods of the Trainer that read its own checkpoints, for which others stand in while it resumes.
 _READERS = ("_load_from_checkpoint", "_load_optimizer_and_scheduler", "_load_scaler", "_load_rng_state")
 _USED = (*_READERS, "_init_training_state", "get_total_train_batch_size")
@@ -49,7 +48,7 @@ _BY_TRAINER = ("model", "optimizer", "scheduler", "scaler", "loader", "rng")
 
 
 class _Progress:
-    """What the Trainer knows, the same on all ranks: its TrainerState, and which data it takes in which order."""
+    """What the Trainer of this rank knows: its TrainerState, sums until the next line of the log, its data."""
 
     def __init__(self, trainer: Any, data: dict[str, Any]) -> None:
         self._trainer = trainer
@@ -59,29 +58,16 @@ class _Progress:
         trainer = self._trainer
         callbacks = [*trainer.callback_handler.callbacks, trainer.control]
         exportable = [one for one in callbacks if hasattr(one, "state") and hasattr(one, "from_state")]
-        state = dataclasses.asdict(dataclasses.replace(trainer.state, stateful_callbacks=exportable))
-        state.update(is_local_process_zero=True, is_world_process_zero=True)  # each process sets its own
-        return {"state": state, "data": self._data}
-
-    def load_state_dict(self, found: dict[str, Any]) -> None:
-        """Nothing: the Trainer has taken it from its folder by now."""
-
-
-class _Sums:
-    """What this rank adds up until the next line of the log: losses and operations."""
-
-    def __init__(self, trainer: Any) -> None:
-        self._trainer = trainer
-
-    def state_dict(self) -> dict[str, Any]:
-        trainer = self._trainer
         return {
+            "state": dataclasses.asdict(dataclasses.replace(trainer.state, stateful_callbacks=exportable)),
+            "data": self._data,
             "loss": float(trainer._tr_loss),
             "logged_at": trainer._globalstep_last_logged,
             "operations": float(trainer.current_flos),
         }
 
     def load_state_dict(self, found: dict[str, Any]) -> None:
+        """Sets the sums; the Trainer has taken its state from the folder by now."""
         trainer = self._trainer
         trainer._tr_loss.fill_(found["loss"])
         trainer._total_loss_scalar = -found["loss"]  # the loss that train() returns is of its own steps
@@ -145,19 +131,16 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         every = self._every
         if every is None and self._every_s is None:
             every = int(state.save_steps)
-        options = dict(self._options)
-        extra = {**options.pop("extra", {}), "trainer": _Progress(self._trainer, self._data)}
         return Checkpointer(
             self._run,
             model=parts["model"],
             optimizer=parts["optimizer"],
             scheduler=parts["lr_scheduler"],
             scaler=getattr(parts["optimizer"], "scaler", None),
-            loader=_Sums(self._trainer),
-            extra=extra,
+            loader={"trainer": _Progress(self._trainer, self._data)},
             every=every,
             every_s=self._every_s,
-            **options,
+            **self._options,
         )
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
@@ -281,8 +264,10 @@ def _data_of(trainer: Any) -> dict[str, Any]:
     }
 
 
-def _read(path: str, step: int) -> dict[str, Any]:
-    """What :class:`_Progress` has saved."""
+def _read(trainer: Any, path: str, step: int) -> dict[str, Any]:
+    """What :class:`_Progress` has saved for this rank."""
+    rank = trainer.args.process_index
+    saved_by = next(info.world_size for info in ls(path) if info.step == step)
     with open(path, step) as checkpoint:
         if _NAME not in checkpoint:
             error = NotFound(f"step {step} was not saved by the callback for the Trainer")
@@ -290,9 +275,7 @@ def _read(path: str, step: int) -> dict[str, Any]:
             error.expected = f"an entry {_NAME}"
             error.next = "give the callback a run of its own"
             raise error
-        packed = f"{_NAME}/$"
-        tensors = {packed: torch.from_dlpack(checkpoint[packed])} if packed in checkpoint else {}
-        found = rebuild(unpack_skeleton(checkpoint[_NAME], tensors, _NAME), tensors, _NAME)
+        found = loads(checkpoint.read_rank(_NAME, rank if rank < saved_by else 0), _NAME)
     if not isinstance(found, dict) or not isinstance(found.get("state"), dict):
         raise Damaged(f"{path}: step {step}: {_NAME} is not what the callback saves")
     return found
@@ -323,7 +306,7 @@ def _instead(trainer: Any, methods: Mapping[str, Any]) -> Iterator[None]:
 
 def _resume(trainer: Any, callback: Callback, step: int, arguments: dict[str, Any]) -> Any:
     try:
-        found = _read(callback.path, step)
+        found = _read(trainer, callback.path, step)
     except Damaged as error:
         callback._damaged = error
         raise
