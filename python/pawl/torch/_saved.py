@@ -58,26 +58,16 @@ def save(obj: Any, path: str | os.PathLike[str], **options: Any) -> None:
         run.wait()
 
 
-def is_object(path: str | os.PathLike[str]) -> bool:
-    """Is the checkpoint there one that :func:`save` has written, and the only one?
-
-    Raises:
-        NotFound: there is no checkpoint.
-        Error: it cannot be read.
-    """
-    if [info.step for info in ls(path)] != [0]:
-        return False
-    with open(path) as checkpoint:
-        return NAME in checkpoint and checkpoint.entry(NAME).kind == "json"
-
-
 def _require_own(path: str | os.PathLike[str]) -> None:
     with contextlib.suppress(NotFound, Damaged):  # of what is damaged, and step 0, nothing is lost that could be read
         steps = [info.step for info in ls(path)]
-        if steps and not is_object(path):
-            raise UsageError(
-                f"{os.fspath(path)} has checkpoints of a training job (step {max(steps)}); name another path"
-            )
+        if not steps:
+            return
+        with open(path) as checkpoint:
+            own = NAME in checkpoint and checkpoint.entry(NAME).kind == "json"
+        if steps != [0] or not own:
+            where = f"{os.fspath(path)} has checkpoints of a training job"
+            raise UsageError(f"{where} (step {max(steps)}); name another path")
 
 
 def load(path: str | os.PathLike[str], map_location: torch.device | str | None = None) -> Any:
