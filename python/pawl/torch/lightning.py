@@ -12,8 +12,9 @@ It works with ``lightning`` and with ``pytorch_lightning``, on one process and w
 Lightning puts into a checkpoint: weights, optimizers, schedulers, loops, callbacks, hyperparameters, the
 data module's state, and what ``on_save_checkpoint`` adds; something that only pickle could keep is
 refused by name. Lightning itself keeps no random state, and the position in an epoch only of a
-``StatefulDataLoader``. FSDPStrategy and ModelParallelStrategy write by themselves, and do not ask a
-plug-in; neither does ``LightningModule.load_from_checkpoint``: use :func:`pawl.torch.load`.
+``StatefulDataLoader``. FSDPStrategy and ModelParallelStrategy do not ask a plug-in, they save by
+``torch.distributed.checkpoint``: call :func:`pawl.torch.install`. ``LightningModule.load_from_checkpoint``
+asks none, either: use :func:`pawl.torch.load`.
 """
 
 from __future__ import annotations
