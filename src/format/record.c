@@ -89,7 +89,7 @@ static pawl_status encode_piece(const record_entry *entry, const record_piece *p
 
 static uint8_t version_of(const record_entry *entry) {
     for (size_t i = 0; entry->per_rank && i < entry->piece_count; i++) {
-        if (entry->pieces[i].bytes > PAWL_MAX_VALUE_BYTES) {
+        if (entry->pieces[i].bytes > (uint64_t)PAWL_MAX_VALUE_BYTES) {
             return RECORD_VERSION;
         }
     }

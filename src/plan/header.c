@@ -144,7 +144,7 @@ static pawl_status make_keys(making *m, pawl_error *err) {
 /* What readers of RECORD_METADATA_PLAIN would take for damaged. */
 static bool is_for_newer_readers(const plan_piece *piece) {
     return piece->further > 0 ||
-           (piece->entry->per_rank && piece->entry->value_bytes > PAWL_MAX_VALUE_BYTES);
+           (piece->entry->per_rank && piece->entry->value_bytes > (uint64_t)PAWL_MAX_VALUE_BYTES);
 }
 
 static int metadata_version(const making *m) {

@@ -247,7 +247,7 @@ pawl_status plan_reads_make(const match_pair *pairs, size_t pair_count, int rank
             return status;
         }
     }
-    if (!ascending(&made)) {
+    if (made.reads != NULL && !ascending(&made)) {
         qsort(made.reads, made.count, sizeof(*made.reads), by_file);
     }
     *out = made;
