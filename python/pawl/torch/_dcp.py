@@ -384,7 +384,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
 
     A directory that pawl did not write is read as torch does. Every difference between checkpoint and state dict is
     raised as :class:`pawl.Mismatch` before a byte is read, also those that torch is silent about: another dtype,
-    entries of the checkpoint that are not asked for. Every byte is verified. Runs any code of the checkpoint: never.
+    entries of the checkpoint that are not asked for. Every byte is verified. Nothing of a checkpoint is executed.
 
     Args:
         path: of the run's directory.
@@ -456,8 +456,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         self._notes = {}
         for name in self._entries:
             if name.startswith(_PLANS):
-                for fqn, note in json.loads(bytes(self._checkpoint[name].read().buffer))["entries"].items():
-                    self._notes.setdefault(fqn, {}).update(note)
+                self._take_notes(name, bytes(self._checkpoint[name].read().buffer))
         inside = {part for note in self._notes.values() for part in note.get("object", ())}
         described: dict[str, Any] = {}
         for name, entry in self._entries.items():
@@ -471,6 +470,22 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             storage_data={},
             storage_meta=StorageMeta(checkpoint_id=self.path, load_id=self.load_id),
         )
+
+    def _take_notes(self, name: str, text: bytes) -> None:
+        """What a rank has noted of its entries, which nobody has to believe."""
+        try:
+            notes = json.loads(text)["entries"]
+            for fqn, note in notes.items():
+                path, parts = note.get("path", []), note.get("object", [])
+                if not (
+                    all(isinstance(one, (str, int)) for one in path) and all(isinstance(one, str) for one in parts)
+                ):
+                    raise ValueError("a path or a list of parts is not one")
+                self._notes.setdefault(fqn, {}).update(note)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as why:
+            error = Damaged(f"{name}: it does not say what Writer notes there ({why!r})")
+            error.entry = name
+            raise error from None
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         super().set_up_storage_reader(metadata, is_coordinator, *args, **kwargs)

@@ -178,6 +178,17 @@ class Pairs(support.InDirectory):
         load({"w": target}, Reader(self.ours, cast="allow"))
         self.assertEqual(target.tolist(), [1.0, float("inf")])
 
+    def test_notes_that_are_not_what_a_writer_notes(self):
+        wrong = ("[]", "1", '{"w": 1}', '{"w": {"path": [[]]}}', '{"w": {"object": [1]}}', "[" * 100_000)
+        for text in (*(b'{"entries": ' + one.encode() + b"}" for one in wrong), b"", b"[]"):
+            with self.subTest(text=text[:60]):
+                with pawl.Run(self.ours) as run:
+                    run.save(pawl.State({"w": bytearray(b"1234"), "%dcp/plan/0": bytearray(text)}), 0)
+                    run.wait()
+                with self.assertRaises(Exception) as caught:
+                    load({"w": torch.zeros(4, dtype=torch.uint8)}, Reader(self.ours))
+                self.assertIn("does not say what Writer notes there", str(caught.exception))
+
     def test_r04_an_entry_that_nobody_asks_for(self):
         self.both({"w": torch.ones(2), "v": torch.ones(2)})
         load({"w": torch.zeros(2)}, FileSystemReader(self.torchs))  # silently
