@@ -633,6 +633,40 @@ class Jobs(support.InDirectory):
             self.assertLess(_resident() - memory, 8 << 20)
 
 
+class WithAccelerate(support.InDirectory):
+    def parts(self):
+        import accelerate
+
+        accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16", gradient_accumulation_steps=2)
+        model = layers(nn.BatchNorm1d(WIDTH))
+        optimizer = torch.optim.AdamW(model.parameters())
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        return accelerator, *accelerator.prepare(model, optimizer, scheduler)
+
+    def train(self, ckpt, steps, accelerator, model, optimizer, scheduler):
+        while ckpt.steps < steps:
+            for _ in range(2):
+                with accelerator.accumulate(model):
+                    accelerator.backward(model(torch.randn(8, 8)).float().pow(2).mean())
+                    optimizer.step()
+                    scheduler.step()
+                    optimizer.zero_grad()
+            ckpt.step()
+        return copy.deepcopy(model.state_dict())
+
+    def test_what_accelerate_wraps(self):
+        """Its optimizer is none of torch's hooks for single optimizers; the global one waits all the same."""
+        found = []
+        for restored in (None, 2):
+            accelerator, model, optimizer, scheduler = self.parts()
+            with pawl.torch.Checkpointer(
+                self.run_path, model=model, optimizer=optimizer, scheduler=scheduler, every=2, **support.SLOW
+            ) as ckpt:
+                self.assertEqual(restored is None, ckpt.restore(step=restored) is None)
+                found.append(self.train(ckpt, 4, accelerator, model, optimizer, scheduler))
+        self.assert_same(found[1], found[0])
+
+
 def _resident():
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
