@@ -15,6 +15,7 @@
 #   make bench      measure against the device, memcpy and everyone else's libraries (45 minutes);
 #                   table, and bench/results/latest.json. BENCH_ARGS=--help
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
+#   make bench-torch    what saving costs a training loop in PyTorch, beside torch.save and DCP (10 minutes)
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
 #   make fuzz       every parser under libFuzzer with ASan and UBSan (clang), FUZZ_SECONDS=30 each,
 #                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help
@@ -83,6 +84,11 @@ bench bench-quick:
 	@$(call BUILD,release)
 	@python3 bench/bench.py $(if $(filter bench-quick,$@),--quick) $(BENCH_ARGS)
 
+bench-torch:
+	@tools/setup build example test torch
+	@$(call BUILD,release)
+	@build/torch/bin/python3 bench/torch_loop.py $(BENCH_ARGS)
+
 asan tsan:
 	@tools/setup build example test python
 	@$(call BUILD,$@)
@@ -118,5 +124,5 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw
 
-.PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick asan tsan fuzz \
+.PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick bench-torch asan tsan fuzz \
     lint abi format wheel install clean
