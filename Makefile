@@ -124,5 +124,5 @@ install:
 clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw
 
-.PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick bench-torch asan tsan fuzz \
-    lint abi format wheel install clean
+.PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick \
+    bench-torch asan tsan fuzz lint abi format wheel install clean
