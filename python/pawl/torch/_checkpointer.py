@@ -274,16 +274,16 @@ class Checkpointer:
         changed = {id(tensor) for part in self._optimizers for tensor in part.parameters()}
         return changed | {id(tensor) for tensor in self._user_reference}
 
-    def _describe(self, live: Live, memory_tensor: torch.Tensor, restoring: bool) -> Tensor | None:
-        """The entry of a tensor in the memory of `memory_tensor`; None: another rank saves it."""
+    def _describe(self, live: Live, memory_tensor: torch.Tensor, restoring: bool) -> Tensor:
+        """The entry of a tensor in the memory of `memory_tensor`."""
         if is_sharded(live.tensor):
             return sharded(live.name, live.tensor, memory_tensor, **live.what)
-        replicated = self._group is not None
-        if live.copied and replicated and not restoring:
-            if self._rank != 0:
-                return None
-            replicated = False
+        replicated = self._group is not None and (restoring or not live.copied)
         return Tensor(memory_of(live.name, memory_tensor), replicated=replicated, **live.what)
+
+    def _is_elsewhere(self, live: Live) -> bool:
+        """Does rank 0 save it alone, and this is another?"""
+        return live.copied and self._rank != 0 and not is_sharded(live.tensor)
 
     def _shadow(self, live: Live) -> torch.Tensor:
         """Host memory for a copy of a tensor; the same for each save."""
@@ -308,13 +308,12 @@ class Checkpointer:
         entries: dict[str, Tensor] = {}
         for part in self._parts:
             for live in part.tensors():
+                if not restoring and self._is_elsewhere(live):
+                    continue
                 local = local_of(live.tensor)
                 copied = live.copied or local.device.type != "cpu" or local.is_conj() or local.is_neg()
                 memory_tensor = self._shadow(live) if copied else local.detach()
-                entry = self._describe(live, memory_tensor, restoring)
-                if entry is None:
-                    continue
-                entries[live.name] = entry
+                entries[live.name] = self._describe(live, memory_tensor, restoring)
                 if copied:
                     saved.live.append(live.tensor)
                     saved.shadows.append(memory_tensor)
