@@ -17,7 +17,7 @@ import torch
 
 from .. import _run
 from .._entry import Entry
-from .._error import Canceled, Error, NotFound, UsageError
+from .._error import Canceled, Error, Mismatch, NotFound, UsageError
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
@@ -141,7 +141,8 @@ class Checkpointer:
             parameters): call :meth:`fence` before changing one.
         signals: at the first of these :meth:`step` makes a final save [SIGTERM].
         grace_s: seconds that the final save may take.
-        options: of ``pawl.Run``: deadline_s, budget_bytes, keep_every_steps, ...
+        options: of ``pawl.Run``: deadline_s, budget_bytes, keep_every_steps, ...; checking=True finds
+            tensors that were changed without a fence, by reading all of them twice.
 
     Attributes:
         run: the ``pawl.Run``.
@@ -190,6 +191,7 @@ class Checkpointer:
         self._last_step: int | None = None  # of the save before
         self._fenced = True  # since then
         self._problem: Error | None = None  # of the save before, for the next call to raise
+        self._mixed = False  # a restore has ended in the middle
         self._closed = False
         self._group = process_group()
         if self._group is not None and self._group.world_size == 1:
@@ -405,6 +407,12 @@ class Checkpointer:
     def _ready(self) -> State:
         """The state, as it is to be saved now."""
         self._raise_problem()
+        if self._mixed:
+            error = UsageError(
+                "a restore ended in the middle: the model may have tensors of two steps, and is not saved"
+            )
+            error.next = "call restore() again, or make model and optimizer anew"
+            raise error
         if self._in_flight and not self._fenced and self._last_step != self.steps:
             logger.warning(
                 "no optimizer's step waited for the save of step %s: either nothing was trained since, or what changes "
@@ -508,7 +516,9 @@ class Checkpointer:
 
         Raises:
             Mismatch: the checkpoint does not fit; its `report` has every difference. Nothing is changed.
-            Damaged, NotFound: as ``pawl.Run.restore``.
+            NotFound: there is no such step. Nothing is changed.
+            Damaged, StorageError, KeyboardInterrupt, ...: some tensors may have been restored: nothing is
+                saved until a restore has succeeded.
         """
         self.fence()
         for part in self._parts:
@@ -518,10 +528,12 @@ class Checkpointer:
             if saved.shadows:  # so that what is not restored stays as it is
                 _copy(saved.shadows, [local_of(tensor) for tensor in saved.live])
         self._set_values(saved, restoring=True)
+        before, self._mixed = self._mixed, True  # whatever ends it: some tensors may be of the checkpoint then
         try:
             report = self.run.restore(saved.state, step=step, supply=self._supply, **policies)
-        except NotFound:
-            if step is None:
+        except (NotFound, Mismatch, UsageError) as why:  # before a byte was read
+            self._mixed = before
+            if step is None and isinstance(why, NotFound):
                 return None
             raise
         with torch.no_grad():
@@ -530,6 +542,7 @@ class Checkpointer:
             if not policies.get("model_only"):
                 for part in self._parts:
                     part.restored(saved.state)
+        self._mixed = False
         logger.info("step %s of %s is restored", report.step, self.run.path)
         return report
 

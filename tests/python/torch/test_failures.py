@@ -233,6 +233,30 @@ class Restoring(support.InDirectory):
         with self.assertRaises(pawl.Damaged), self.checkpointer() as ckpt:
             ckpt.restore(step=8)
 
+    def test_what_was_restored_in_part_is_not_saved(self):
+        with self.checkpointer() as ckpt:
+            restore = ckpt.run.restore
+
+            def interrupted(*arguments, **options):
+                restore(*arguments, **options)
+                raise KeyboardInterrupt
+
+            ckpt.run.restore = interrupted
+            with self.assertRaises(KeyboardInterrupt):
+                ckpt.restore()
+            ckpt.run.restore = restore
+            ckpt.steps = 9
+            with self.assertRaisesRegex(pawl.UsageError, "a restore ended in the middle"):
+                ckpt.save()
+            with self.assertRaises(pawl.NotFound):
+                ckpt.restore(step=3)
+            with self.assertRaises(pawl.UsageError):
+                ckpt.save()
+            ckpt.restore()
+            ckpt.steps = 9
+            ckpt.save()
+        self.assertEqual([info.step for info in pawl.ls(self.run_path)], [7, 9])
+
 
 class Saving(support.InDirectory):
     def setUp(self):
