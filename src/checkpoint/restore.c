@@ -18,9 +18,12 @@
 #define ENTRIES_PER_ASKING     1024u
 
 interrupt restore_interrupt(const pawl_restore_options *options) {
-    return options == NULL
-               ? (interrupt){.ask = NULL}
-               : (interrupt){.ask = options->interrupted, .context = options->interrupted_context};
+    interrupt found = {.ask = NULL};
+    if (options != NULL) {
+        found.ask = options->interrupted;
+        found.context = options->interrupted_context;
+    }
+    return found;
 }
 
 void restore_end_candidate(restoration *r) {

@@ -103,7 +103,6 @@ pawl_status restore_given(job_ranks *ranks, pawl_checkpoint *c, pawl_state *stat
     if (report != NULL) {
         *report = NULL;
     }
-    interrupt stop = restore_interrupt(options);
     AUTOFREE joint_restore *j = mem_calloc(1, sizeof *j);
     if (j == NULL) {
         return error_nomem(err, sizeof *j);
@@ -111,10 +110,10 @@ pawl_status restore_given(job_ranks *ranks, pawl_checkpoint *c, pawl_state *stat
     ranks->store = checkpoint_store(c);
     ranks->log = *checkpoint_log(c);
     ranks->visiting = true;
-    ranks->stop = &stop;
     *j = (joint_restore){.ranks = ranks,
+                         .stop = restore_interrupt(options),
                          .all = {.state = state,
-                                 .stop = &stop,
+                                 .stop = &j->stop,
                                  .hang_timeout_s = ranks->timeout_s,
                                  .options = options,
                                  .rank = ranks->rank,
@@ -124,7 +123,9 @@ pawl_status restore_given(job_ranks *ranks, pawl_checkpoint *c, pawl_state *stat
                          .no_fallback = true,
                          .checkpoint = c,
                          .step = checkpoint_step(c)};
+    ranks->stop = &j->stop;
     pawl_status status = restore_by_all(j, err);
+    ranks->stop = NULL;
     if (status != PAWL_OK) {
         joint_end_report(j, status);
         error_wrap(err, "restoring %s", checkpoint_label(c));

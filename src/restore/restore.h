@@ -32,6 +32,7 @@ typedef enum joint_decision {
 typedef struct joint_restore {
     job_ranks *ranks;
     restoration all;
+    interrupt stop;              /* where no run has one: of the options */
     bool no_fallback;            /* of this rank's options: no other may take its place */
     pawl_checkpoint *checkpoint; /* the candidate */
     int64_t step;                /* its step */
