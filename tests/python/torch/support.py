@@ -19,6 +19,8 @@ torch.set_num_threads(1)
 
 #: Slow enough that a save is still being written when the optimizer makes its next step.
 SLOW = {"bandwidth_bytes_per_s": 24 << 20, "budget_bytes": 8 << 20, "in_flight_bytes": 1 << 20}
+#: So slow that a save of 2 MB is still being written after a machine has stalled for more than a second.
+SLOWER = {**SLOW, "bandwidth_bytes_per_s": 1 << 20}
 
 
 class InDirectory(unittest.TestCase):

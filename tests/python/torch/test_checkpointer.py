@@ -300,7 +300,7 @@ def train(job, checkpointer=None, begin=0, save_at=None):
 
 
 def checkpointer(path, job, **options):
-    return pawl.torch.Checkpointer(path, **job.parts(), **support.SLOW, **options)
+    return pawl.torch.Checkpointer(path, **job.parts(), **{**support.SLOW, **options})
 
 
 class Resumed(support.InDirectory):
@@ -348,7 +348,7 @@ class Fence(support.InDirectory):
         expected = train(self.adam())
         torch.manual_seed(3)
         job = self.adam()
-        with checkpointer(self.run_path, job) as ckpt:
+        with checkpointer(self.run_path, job, bandwidth_bytes_per_s=4 << 20) as ckpt:
             pawl.torch._hook.leave_steps_alone(ckpt)
             train(job, ckpt, save_at=SAVED_AT)
         job = self.adam()
@@ -371,7 +371,7 @@ class Fence(support.InDirectory):
 
     def test_a_tensor_that_is_changed_while_it_is_saved_is_named_S01(self):
         job = self.adam()
-        with checkpointer(self.run_path, job) as ckpt:
+        with checkpointer(self.run_path, job, bandwidth_bytes_per_s=4 << 20) as ckpt:
             train(job, ckpt, save_at=SAVED_AT)
             ckpt.wait()
             ckpt.save()
@@ -464,7 +464,7 @@ class Fence(support.InDirectory):
 
     def test_skipped_while_busy_S04(self):
         job = self.adam()
-        with checkpointer(self.run_path, job, on_busy="skip") as ckpt:
+        with checkpointer(self.run_path, job, on_busy="skip", bandwidth_bytes_per_s=4 << 20) as ckpt:
             job.step()
             ckpt.steps = 1
             ckpt.save()

@@ -288,12 +288,12 @@ class Saving(support.InDirectory):
         self.assertEqual([info.step for info in pawl.ls(self.run_path)], [1, 2])
 
     def test_a_save_while_one_is_being_written_waits_or_fails_S04(self):
-        with self.checkpointer(**support.SLOW, on_busy="error") as ckpt:
+        with self.checkpointer(**support.SLOWER, on_busy="error") as ckpt:
             ckpt.save()
             ckpt.steps = 1
             with self.assertRaises(pawl.Busy):
                 ckpt.save()
-        with self.checkpointer(**support.SLOW) as ckpt:
+        with self.checkpointer(**support.SLOWER) as ckpt:
             for ckpt.steps in (2, 3):
                 ckpt.save()
             self.assertGreater(ckpt.wait().busy_wait_s, 0.0)
@@ -301,7 +301,8 @@ class Saving(support.InDirectory):
     def test_the_staging_budget_holds_S05(self):
         model = nn.Linear(2500, 2500)  # 25 MB and slots of as much, in a budget of 8 MiB
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer, **support.SLOW) as ckpt:
+        slow = {**support.SLOW, "bandwidth_bytes_per_s": 10 << 20}
+        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer, **slow) as ckpt:
             model(torch.ones(1, 2500)).sum().backward()
             optimizer.step()
             ckpt.save()
@@ -328,7 +329,7 @@ class Saving(support.InDirectory):
         """A fused optimizer moves no version counter; with checking=True the tensor is named all the same."""
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, fused=True)
         with pawl.torch.Checkpointer(
-            self.run_path, model=self.model, optimizer=optimizer, checking=True, **support.SLOW
+            self.run_path, model=self.model, optimizer=optimizer, checking=True, **support.SLOWER
         ) as ckpt:
             pawl.torch._hook.leave_steps_alone(ckpt)
             self.model(torch.ones(1, 700)).sum().backward()
