@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copy on fence: when the trainer's memory is let go, and what waiting says. */
+#include "unit/engine/asking.h"
 #include "unit/engine/saving.h"
 
 /* Begins a save whose nth write hangs, and waits until it does. */
@@ -166,18 +167,6 @@ static void test_after_a_failure_it_is_fenced(void **state) {
 }
 
 /* ---- waits that the caller ends ---- */
-
-typedef struct asked {
-    unsigned times, ends_at;
-    thread_id thread;
-    bool elsewhere;
-} asked;
-
-static int end_at(void *context) {
-    asked *a = context;
-    a->elsewhere = a->elsewhere || !thread_is_self(a->thread);
-    return ++a->times >= a->ends_at;
-}
 
 static void test_a_wait_ends_when_the_caller_says_so(void **state) {
     saving *f = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading many stretches by many threads: every byte once, verified, and the first failure. */
+#include "unit/engine/asking.h"
 #include "unit/engine/files.h"
 
 #include "lib/failing_memory.h"
@@ -107,18 +108,6 @@ static void assert_reads(fixture *f) {
 }
 
 /* ---- jobs that the caller ends ---- */
-
-typedef struct asked {
-    unsigned times, ends_at;
-    thread_id thread;
-    bool elsewhere;
-} asked;
-
-static int end_at(void *context) {
-    asked *a = context;
-    a->elsewhere = a->elsewhere || !thread_is_self(a->thread);
-    return ++a->times >= a->ends_at;
-}
 
 static pawl_status read_asking(fixture *f, const platform *os, asked *a, pawl_error *err) {
     size_t failed;
