@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,8 +78,6 @@ class BatchCheck(Handle):
     @property
     def signature(self) -> Any:
         """The first batch's entries, types and shapes, for a state; None before the first batch."""
-        import json
-
         with self._held() as pointer:
             text = decode(lib.pawl_batch_check_signature(pointer))
         return None if text is None else json.loads(text)

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from ._error import UsageError
+from ._error import Error, UsageError
+
+logger = logging.getLogger("pawl")
 
 
 class Handle:
@@ -50,6 +53,16 @@ class Handle:
         with self._lock:
             pointer, self._pointer = self._pointer, None
             return pointer
+
+
+def close_after(error: BaseException | None, close: Callable[[], None], path: str) -> None:
+    """Closes, at the end of a ``with`` block; where that ended by an `error`, another failure is only logged."""
+    try:
+        close()
+    except Error as why:
+        if error is None:
+            raise
+        logger.error("closing %s after another failure: %s", path, why)
 
 
 def fill_options(options: ctypes.Structure, values: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._error import Error, UsageError, check, decode, error_handle, failure
 from ._group import Group, calling
-from ._handle import Handle, fill_options, path_bytes, text_bytes
+from ._handle import Handle, close_after, fill_options, path_bytes, text_bytes
 from ._interrupt import Interruptible
 from ._library import lib
 from ._report import Report
@@ -557,12 +557,7 @@ class Run(Handle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except Error as why:
-            if error is None:
-                raise
-            logger.error("closing %s after another failure: %s", self.path, why)
+        close_after(error, self.close, self.path)
 
 
 def _retention(

@@ -18,13 +18,14 @@ import torch
 from .. import _run
 from .._entry import Entry
 from .._error import Canceled, Error, Mismatch, NotFound, UsageError
+from .._handle import close_after
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
 from ._agree import Agreement
 from ._group import process_group
 from ._hook import fence_before_steps, leave_steps_alone
-from ._names import path_of
+from ._names import escape
 from ._parts import (
     Json,
     Live,
@@ -51,7 +52,7 @@ def _named(what: str, given: Any) -> dict[str, Any]:
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        return {path_of(what, key): value for key, value in given.items()}
+        return {f"{what}/{escape(key)}": value for key, value in given.items()}
     if isinstance(given, (list, tuple)):
         return {f"{what}/{i}": value for i, value in enumerate(given)}
     return {what: given}
@@ -312,6 +313,8 @@ class Checkpointer:
             for live in part.tensors():
                 if not restoring and self._is_elsewhere(live):
                     continue
+                if live.name in entries:
+                    raise UsageError(f"two tensors of this job are called {live.name}; give one another name")
                 local = local_of(live.tensor)
                 copied = live.copied or local.device.type != "cpu" or local.is_conj() or local.is_neg()
                 memory_tensor = self._shadow(live) if copied else local.detach()
@@ -576,7 +579,7 @@ class Checkpointer:
         if self._owns_run:
             self.run.close(timeout)
         else:
-            self.run.fence(timeout)
+            self.run.wait(timeout)
         self._raise_problem()
 
     def __enter__(self) -> Checkpointer:
@@ -585,12 +588,7 @@ class Checkpointer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except Error as why:
-            if error is None:
-                raise
-            logger.error("closing %s after another failure: %s", self.run.path, why)
+        close_after(error, self.close, self.run.path)
 
 
 def _copy(to: list[torch.Tensor], of: list[torch.Tensor]) -> None:

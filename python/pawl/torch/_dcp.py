@@ -48,7 +48,6 @@ from torch.distributed.checkpoint.planner import (
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from .._abi import Dtype
 from .._checkpoint import Checkpoint, ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry
@@ -58,9 +57,9 @@ from .._run import Run
 from .._state import Box, State, Tensor
 from ._group import fail_by_store, group_by_store
 from ._hook import fence_before_steps, leave_steps_alone
-from ._names import escape, unescape
+from ._names import entry_name, torch_name
 from ._objects import flatten, rebuild
-from ._tensors import TORCH_DTYPES, memory_of, replica_of
+from ._tensors import TORCH_DTYPES, is_dense, memory_of, replica_of
 
 logger = logging.getLogger("pawl")
 
@@ -71,22 +70,10 @@ _STEP = 0
 # ---- names ---------------------------------------------------------------------------------------
 
 
-def entry_name(fqn: str) -> str:
-    """The entry of one of torch's names: "/" for ".", percent-escaped where that would be ambiguous."""
-    return "/".join(escape(part) for part in fqn.split("."))
-
-
-def torch_name(entry: str) -> str:
-    """The reverse of :func:`entry_name`."""
-    return ".".join(unescape(part) for part in entry.split("/"))
-
-
 def _host(tensor: torch.Tensor) -> torch.Tensor:
     """Elements in host memory, each at an address of its own; the tensor itself where it can be."""
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if any(stride == 0 and extent > 1 for stride, extent in zip(tensor.stride(), tensor.shape, strict=True)):
-        tensor = tensor.contiguous()
-    return tensor
+    return tensor if is_dense(tensor) else tensor.contiguous()
 
 
 def _bytes_tensor(data: bytes) -> torch.Tensor:
@@ -94,8 +81,7 @@ def _bytes_tensor(data: bytes) -> torch.Tensor:
 
 
 def _dtype(entry: Entry) -> torch.dtype:
-    name = entry.dtype or ""
-    found = TORCH_DTYPES.get(Dtype[name]) if name in Dtype.__members__ else None
+    found = TORCH_DTYPES.get(entry.dtype or "")
     if found is None:
         raise UsageError(f"{entry.name}: torch has no type {entry.dtype}")
     return found

@@ -35,9 +35,14 @@ def unescape(component: str) -> str:
     return parts[0] + "".join(chr(int(part[:2], 16)) + part[2:] for part in parts[1:])
 
 
-def path_of(prefix: str, fqn: str) -> str:
-    """The entry's name of what has the name `fqn`, such as "layer.0.weight", in its model."""
-    return "/".join([prefix, *(escape(component) for component in fqn.split("."))])
+def entry_name(fqn: str) -> str:
+    """The entry's name of what PyTorch names `fqn`, such as "layer.0.weight": layer/0/weight."""
+    return "/".join(escape(component) for component in fqn.split("."))
+
+
+def torch_name(entry: str) -> str:
+    """The reverse of :func:`entry_name`."""
+    return ".".join(unescape(component) for component in entry.split("/"))
 
 
 def unwrap(module: torch.nn.Module) -> torch.nn.Module:

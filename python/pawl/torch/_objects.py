@@ -23,6 +23,7 @@ import torch
 
 from .._error import Damaged, UsageError
 from ._names import escape
+from ._tensors import is_dense, kind_without_elements
 
 #: Containers inside of each other, at most.
 MAX_DEPTH = 100
@@ -155,8 +156,8 @@ class _Writer:
             lazy = torch.nn.parameter.is_lazy(tensor)
             hint = "run one batch through the model first" if lazy else "save the tensors that it is made of"
             raise _place(path, f"is a {_type_name(tensor)}, a kind of tensor that cannot be saved as such; {hint}")
-        if tensor.layout is not torch.strided or tensor.is_quantized:
-            kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+        kind = kind_without_elements(tensor)
+        if kind is not None:
             raise _place(path, f"is a tensor of the kind {kind}; save its parts (indices and values, or int_repr())")
         if tensor.device.type == "meta":
             raise _place(path, 'is a tensor on the device "meta", which has no elements')
@@ -197,7 +198,7 @@ class _Writer:
         first = cluster[0]
         same = all(_layout(one.tensor) == _layout(first.tensor) for one in cluster)
         if same:
-            self._add(first.path, first.tensor if _is_dense(first.tensor) else first.tensor.contiguous())
+            self._add(first.path, first.tensor if is_dense(first.tensor) else first.tensor.contiguous())
             for one in cluster:
                 one.node["at"] = first.path
             return
@@ -233,11 +234,6 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in text
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Does each element have a place of its own (no expand())?"""
-    return tensor.numel() <= 1 or all(s != 0 for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1)
 
 
 def _end(tensor: torch.Tensor) -> int:
@@ -336,7 +332,8 @@ def flatten(value: Any, path: str) -> tuple[Any, dict[str, torch.Tensor]]:
 # ---- back ----------------------------------------------------------------------------------------
 
 
-def _damaged(path: str, what: str) -> Damaged:
+def damaged(path: str, what: str) -> Damaged:
+    """The failure for what is not as it was saved."""
     error = Damaged(f"{path}: {what}; the checkpoint was not written by pawl.torch, or is damaged")
     error.entry = path
     return error
@@ -350,7 +347,7 @@ class _Reader:
 
     def decode(self, node: Any, depth: int = 0) -> Any:
         if depth > 3 * MAX_DEPTH:
-            raise _damaged(self._path, f"it is nested deeper than {MAX_DEPTH} containers")
+            raise damaged(self._path, f"it is nested deeper than {MAX_DEPTH} containers")
         if isinstance(node, list):
             return [self.decode(one, depth + 1) for one in node]
         if not isinstance(node, dict):
@@ -360,13 +357,13 @@ class _Reader:
         kind = node[_TAG]
         make = _KINDS.get(kind) if isinstance(kind, str) else None
         if make is None:
-            raise _damaged(self._path, f"it has something of the kind {kind!r}, which is unknown")
+            raise damaged(self._path, f"it has something of the kind {kind!r}, which is unknown")
         try:
             return make(self, node, depth + 1)
         except Damaged:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError) as why:
-            raise _damaged(self._path, f"a value of the kind {kind!r} is not as it should be ({why!r})") from None
+            raise damaged(self._path, f"a value of the kind {kind!r} is not as it should be ({why!r})") from None
 
     def items(self, node: dict[str, Any], depth: int) -> list[Any]:
         return [self.decode(one, depth) for one in _list(node["items"])]
@@ -386,7 +383,7 @@ class _Reader:
     def _made(self, node: dict[str, Any]) -> torch.Tensor:
         name = node["at"]
         if name not in self._tensors:
-            raise _damaged(self._path, f"it says that {name!r} is a tensor, and there is none of that name")
+            raise damaged(self._path, f"it says that {name!r} is a tensor, and there is none of that name")
         tensor = self._tensors[name]
         if node.get("parts"):
             tensor = torch.view_as_complex(tensor)

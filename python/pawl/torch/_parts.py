@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from .._entry import Entry
-from .._error import Damaged, UsageError
+from .._error import UsageError
 from .._state import State
-from ._names import Tree, escape, path_of, tree_of
-from ._objects import flatten, rebuild
-from ._tensors import TORCH_DTYPES, is_sharded
+from ._names import Tree, escape, tree_of
+from ._objects import damaged, flatten, rebuild
+from ._tensors import DTYPES, TORCH_DTYPES, bytes_of, empty, is_sharded
 
 
 class Json(NamedTuple):
@@ -73,15 +73,6 @@ class Part:
 
     def restored(self, state: State) -> None:
         """Takes over what was restored: values of `state`, and tensors that it supplied."""
-
-
-def empty_of(entry: Entry, device: torch.device | str = "cpu") -> torch.Tensor | None:
-    """Memory for a tensor of a checkpoint; None: PyTorch has no such type of elements."""
-    dtype = next((torch_dtype for torch_dtype, known in DTYPE_NAMES.items() if known == entry.dtype), None)
-    return None if dtype is None else torch.empty(entry.shape, dtype=dtype, device=device)
-
-
-DTYPE_NAMES = {of_torch: dtype.name for dtype, of_torch in TORCH_DTYPES.items()}
 
 
 class ModelPart(Part):
@@ -278,11 +269,11 @@ class OptimizerPart(Part):
             return None
         tensor: torch.Tensor | None
         if is_sharded(parameter) and entry.shape == tuple(parameter.shape):
-            dtype = next((of_torch for of_torch, name in DTYPE_NAMES.items() if name == entry.dtype), None)
+            dtype = TORCH_DTYPES.get(entry.dtype or "")
             tensor = torch.empty_like(parameter, dtype=dtype) if dtype is not None else None
         else:
             on_host = entry.slot == "step" and not self._step_on_device(parameter)
-            tensor = empty_of(entry, "cpu" if on_host else parameter.device)
+            tensor = empty(entry, "cpu" if on_host else parameter.device)
             if tensor is not None and parameter.dtype == torch.complex128 and entry.shape == (*parameter.shape, 2):
                 tensor = torch.view_as_complex(tensor)
         if tensor is not None:
@@ -301,7 +292,10 @@ class OptimizerPart(Part):
         for key, supplied in self._supplied.items():
             self.optimizer.state[self._parameters[key][0]].update(supplied)
         self._objects.restored(state)
-        self._put_in_order(state.get(f"{self.prefix}/slots") or [])
+        order = state.get(f"{self.prefix}/slots") or []
+        if not (isinstance(order, list) and all(isinstance(slot, str) for slot in order)):
+            raise damaged(f"{self.prefix}/slots", "it is no list of names")
+        self._put_in_order(order)
         for i, group in enumerate(self.optimizer.param_groups):
             for key, old in group.items():
                 if key not in _NOT_SAVED and self._group_name(i, key) in state:
@@ -389,7 +383,7 @@ class ObjectPart(Part):
     def supply(self, entry: Entry) -> torch.Tensor | None:
         if not entry.name.startswith(self.name + "/"):
             return None
-        tensor = empty_of(entry)
+        tensor = empty(entry)
         if tensor is not None:
             self._supplied[entry.name] = tensor
         return tensor
@@ -473,11 +467,11 @@ def unpack_skeleton(skeleton: Any, tensors: Mapping[str, torch.Tensor], name: st
         return skeleton
     packed = tensors.get(f"{name}/%skeleton")
     if packed is None or packed.dtype != torch.uint8:
-        raise Damaged(f"{name}: the tensor that says how it is nested is missing")
+        raise damaged(name, "the tensor that says how it is nested is missing")
     try:
-        return json.loads(bytes(packed.tolist()))
+        return json.loads(bytes_of(packed))
     except (ValueError, RecursionError) as why:
-        raise Damaged(f"{name}: what says how it is nested is no JSON ({why})") from None
+        raise damaged(name, f"what says how it is nested is no JSON ({why})") from None
 
 
 def put_position(loader: Any, position: Any) -> None:
@@ -493,32 +487,40 @@ def put_position(loader: Any, position: Any) -> None:
 def dumps(value: Any, name: str) -> bytes:
     """Nested data with its tensors inside, as bytes."""
     skeleton, tensors = flatten(value, name)
-    listed = {path: flatten(_tensor_bytes(tensor), path)[0] for path, tensor in tensors.items()}
+    listed = {path: flatten(_tensor_parts(tensor), path)[0] for path, tensor in tensors.items()}
     return json.dumps({"value": skeleton, "tensors": listed}, separators=(",", ":")).encode()
 
 
-def _tensor_bytes(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], bytes]:
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return DTYPE_NAMES[tensor.dtype], tuple(tensor.shape), bytes(flat.tolist())
+def _tensor_parts(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], bytes]:
+    return DTYPES[tensor.dtype].name, tuple(tensor.shape), bytes_of(tensor)
 
 
 def loads(data: bytes, name: str) -> Any:
-    """What :func:`dumps` made bytes of."""
-    parsed = json.loads(data)
-    tensors = {}
-    for path, listed in parsed["tensors"].items():
-        dtype_name, shape, raw = rebuild(listed, {})
-        dtype = next(of_torch for of_torch, known in DTYPE_NAMES.items() if known == dtype_name)
-        tensors[path] = torch.frombuffer(bytearray(raw), dtype=dtype) if raw else torch.empty(0, dtype=dtype)
-        tensors[path] = tensors[path].reshape(shape)
-    return rebuild(parsed["value"], tensors)
+    """What :func:`dumps` made bytes of. Nothing of it is trusted.
+
+    Raises:
+        Damaged: it is something else.
+    """
+    try:
+        parsed = json.loads(data)
+        tensors = {path: _tensor_of(*rebuild(listed, {}, name)) for path, listed in parsed["tensors"].items()}
+        skeleton = parsed["value"]
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as why:
+        raise damaged(name, f"it is not what was saved there ({why!r})") from None
+    return rebuild(skeleton, tensors, name)
+
+
+def _tensor_of(dtype: str, shape: tuple[int, ...], raw: bytes) -> torch.Tensor:
+    of = TORCH_DTYPES[dtype]
+    flat = torch.frombuffer(bytearray(raw), dtype=of) if raw else torch.empty(0, dtype=of)
+    return flat.reshape(shape)
 
 
 def extra_parts(extra: Mapping[str, Any], by_reference: Callable[[], set[int]]) -> list[Part]:
     """What the user saves beside model and optimizer."""
     parts: list[Part] = []
     for key, value in extra.items():
-        name = path_of("extra", key)
+        name = f"extra/{escape(key)}"
         if isinstance(value, torch.nn.Module):
             parts.append(ModelPart(value, name, by_reference, "other"))
         elif isinstance(value, torch.Tensor):

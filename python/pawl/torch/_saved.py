@@ -15,8 +15,8 @@ from .._error import Damaged, NotFound, UsageError
 from .._run import Run
 from .._state import State, Tensor
 from ._objects import flatten, rebuild
-from ._parts import empty_of, pack_skeleton, unpack_skeleton
-from ._tensors import is_sharded, memory_of
+from ._parts import pack_skeleton, unpack_skeleton
+from ._tensors import empty, is_sharded, memory_of
 
 #: The entry that says how the object is nested; its tensors are below it.
 NAME = "object"
@@ -89,7 +89,7 @@ def load(path: str | os.PathLike[str], map_location: torch.device | str | None =
     tensors: dict[str, torch.Tensor] = {}
 
     def supply(entry: Entry) -> Tensor | None:
-        tensor = empty_of(entry)
+        tensor = empty(entry)
         if tensor is None:
             return None
         tensors[entry.name] = tensor

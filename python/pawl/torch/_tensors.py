@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import torch
 
 from .._abi import Dtype
-from .._error import UsageError
+from .._entry import Entry
+from .._error import OutOfMemory, UsageError
 from .._memory import Memory, dtype_bits
 from .._state import Box, Tensor
 
@@ -34,7 +36,8 @@ DTYPES: dict[torch.dtype, Dtype] = {
     torch.float8_e5m2fnuz: Dtype.F8_E5M2FNUZ,
     torch.float8_e8m0fnu: Dtype.F8_E8M0,
 }
-TORCH_DTYPES = {dtype: of_torch for of_torch, dtype in DTYPES.items()}
+#: PyTorch's, by the names that checkpoints have.
+TORCH_DTYPES = {dtype.name: of_torch for of_torch, dtype in DTYPES.items()}
 
 
 def _refuse(name: str, what: str) -> UsageError:
@@ -43,11 +46,46 @@ def _refuse(name: str, what: str) -> UsageError:
     return error
 
 
+def kind_without_elements(tensor: torch.Tensor) -> str | None:
+    """The kind of a tensor that is not one piece of memory with elements: sparse, quantized; None: it is."""
+    if tensor.is_quantized:
+        return "quantized"
+    return None if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.")
+
+
 def require_elements(name: str, tensor: torch.Tensor) -> None:
-    """Refuses tensors that are not one piece of memory with elements: sparse, quantized."""
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+    """Refuses tensors that are not one piece of memory with elements."""
+    kind = kind_without_elements(tensor)
+    if kind is not None:
         raise _refuse(name, f"it is a tensor of the kind {kind}, which has no memory of elements; save its parts")
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Does each element have a place of its own (no expand())?"""
+    return all(stride != 0 or extent <= 1 for stride, extent in zip(tensor.stride(), tensor.shape, strict=True))
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    """The elements of a tensor, row-major."""
+    flat = tensor.detach().cpu().contiguous()
+    return ctypes.string_at(flat.data_ptr(), flat.nbytes) if flat.nbytes else b""
+
+
+def empty(entry: Entry, device: torch.device | str = "cpu") -> torch.Tensor | None:
+    """Memory for a tensor of a checkpoint; None: PyTorch has no such type of elements.
+
+    Raises:
+        OutOfMemory: there is not that much.
+    """
+    dtype = TORCH_DTYPES.get(entry.dtype or "")
+    if dtype is None:
+        return None
+    try:
+        return torch.empty(entry.shape, dtype=dtype, device=device)
+    except (RuntimeError, OverflowError) as why:
+        error = OutOfMemory(f"{entry.name}: no memory for its {entry.bytes} bytes ({why})")
+        error.entry = entry.name
+        raise error from None
 
 
 def memory_of(name: str, tensor: torch.Tensor) -> Memory:

@@ -31,7 +31,8 @@ import torch
 import transformers
 
 from .._checkpoint import ls, open
-from .._error import Damaged, Error, NotFound, UsageError
+from .._error import Damaged, NotFound, UsageError
+from .._handle import close_after
 from .._run import Run
 from ._checkpointer import Checkpointer
 from ._parts import loads
@@ -283,7 +284,10 @@ def _read(trainer: Any, path: str, step: int) -> dict[str, Any]:
 
 def _require_same_data(trainer: Any, then: dict[str, Any], now: dict[str, Any], step: int) -> None:
     differences = [f"{name}: {then.get(name)} then, {now[name]} now" for name in now if then.get(name) != now[name]]
-    if not differences or trainer.args.ignore_data_skip:
+    if not differences:
+        return
+    if trainer.args.ignore_data_skip:
+        logger.warning("step %d was trained on other data: %s; the epoch begins anew", step, "; ".join(differences))
         return
     error = UsageError(f"the data would not continue where step {step} was: {'; '.join(differences)}")
     error.step = step
@@ -379,11 +383,8 @@ def train(trainer: Any, **arguments: Any) -> Any:
                 callback._close()
         callback._step = None
         return trainer.train(**arguments)
-    except BaseException:
-        try:
-            callback._close()
-        except Error as why:
-            logger.error("closing %s after another failure: %s", callback.path, why)
+    except BaseException as error:
+        close_after(error, callback._close, callback.path)
         raise
     finally:
         callback._trainer = None

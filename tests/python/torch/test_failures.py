@@ -257,6 +257,31 @@ class Restoring(support.InDirectory):
             ckpt.save()
         self.assertEqual([info.step for info in pawl.ls(self.run_path)], [7, 9])
 
+    def test_values_that_another_has_written(self):
+        """What is not this package's random state is named, and nothing is saved after."""
+        wrong = (b"x", b"[]", b'{"value": 1}', b'{"value": {"python": 1}, "tensors": {}}')
+        unknown = b'{"value": {"$": "tensor", "at": "t"}, "tensors": {"t": ["F99", [1], "x"]}}'
+        for number, text in enumerate((*wrong, unknown)):
+            with self.subTest(text=text):
+                path = self.directory / f"run-{number}"
+                with pawl.Run(path) as run:
+                    state = pawl.State({"training/step": 1})
+                    state.set("rng", text, per_rank=True, role="rng")
+                    run.save(state, 1)
+                with pawl.torch.Checkpointer(path) as ckpt:
+                    with self.assertRaises(pawl.Damaged) as caught:
+                        ckpt.restore()
+                    self.assertEqual(caught.exception.entry, "rng")
+                    with self.assertRaisesRegex(pawl.UsageError, "ended in the middle"):
+                        ckpt.save()
+
+    def test_a_slot_that_no_memory_holds(self):
+        size = 1 << 60
+        entry = pawl.Entry("optimizer/w/x", "tensor", "slot", "model/w", "x", False, False, "U8", (size,), size, 1)
+        with self.assertRaises(pawl.OutOfMemory) as caught:
+            pawl.torch._tensors.empty(entry)
+        self.assertEqual(caught.exception.entry, "optimizer/w/x")
+
 
 class Saving(support.InDirectory):
     def setUp(self):
