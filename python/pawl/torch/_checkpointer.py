@@ -535,7 +535,9 @@ class Checkpointer:
         try:
             report = self.run.restore(saved.state, step=step, supply=self._supply, **policies)
         except (NotFound, Mismatch, UsageError) as why:  # before a byte was read
-            self._mixed = before
+            story = getattr(why, "report", None)
+            if story is None or story.fallbacks == 0:  # else a newer one, which is damaged, was read in part
+                self._mixed = before
             if step is None and isinstance(why, NotFound):
                 return None
             raise

@@ -72,7 +72,10 @@ class Part:
         return None
 
     def restored(self, state: State) -> None:
-        """Takes over what was restored: values of `state`, and tensors that it supplied."""
+        """Takes over what was restored: values of `state`, and those tensors that it supplied which `state` has.
+
+        It may have been asked for tensors of a step that turned out to be damaged, too.
+        """
 
 
 class ModelPart(Part):
@@ -170,7 +173,7 @@ class OptimizerPart(Part):
         self._known: dict[int, str] | None = None
         self._parameters: dict[int, tuple[torch.Tensor, str]] = {}  # by id(), with the name of the entry
         self._by_name: dict[str, torch.Tensor] = {}
-        self._supplied: dict[int, dict[str, torch.Tensor]] = {}
+        self._supplied: dict[str, tuple[int, str, torch.Tensor]] = {}  # by entry: parameter, slot
         self._objects = ObjectPart(f"{prefix}/values", self._non_tensors, self._set_non_tensors, copied=False)
 
     def parameters(self) -> list[torch.Tensor]:
@@ -278,7 +281,7 @@ class OptimizerPart(Part):
                 tensor = torch.view_as_complex(tensor)
         if tensor is not None:
             tensor = tensor.detach()
-            self._supplied.setdefault(id(parameter), {})[entry.slot] = tensor
+            self._supplied[entry.name] = id(parameter), entry.slot, tensor
         return tensor
 
     def _step_on_device(self, parameter: torch.Tensor) -> bool:
@@ -289,8 +292,9 @@ class OptimizerPart(Part):
         return False
 
     def restored(self, state: State) -> None:
-        for key, supplied in self._supplied.items():
-            self.optimizer.state[self._parameters[key][0]].update(supplied)
+        for name, (key, slot, tensor) in self._supplied.items():
+            if name in state:  # what was supplied for a step that is damaged is not
+                self.optimizer.state[self._parameters[key][0]][slot] = tensor
         self._objects.restored(state)
         order = state.get(f"{self.prefix}/slots") or []
         if not (isinstance(order, list) and all(isinstance(slot, str) for slot in order)):
@@ -390,7 +394,8 @@ class ObjectPart(Part):
 
     def restored(self, state: State) -> None:
         if self.name in state:
-            tensors = {**self._tensors, **self._supplied}
+            supplied = {name: tensor for name, tensor in self._supplied.items() if name in state}
+            tensors = {**self._tensors, **supplied}
             self._put(rebuild(unpack_skeleton(state[self.name], tensors, self.name), tensors, self.name))
 
 

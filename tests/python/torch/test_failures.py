@@ -257,6 +257,31 @@ class Restoring(support.InDirectory):
             ckpt.save()
         self.assertEqual([info.step for info in pawl.ls(self.run_path)], [7, 9])
 
+    def test_what_was_made_for_a_damaged_step_is_forgotten(self):
+        """The older step has no slots: those of the damaged one, partly read, are not the optimizer's."""
+        path = self.directory / "early"
+        model = two_layers()
+        optimizer = torch.optim.Adam(model.parameters())
+        extra = {"notes": {}}
+        with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer, extra=extra) as ckpt:
+            ckpt.save()
+            ckpt.fence()
+            trained(model, optimizer)
+            extra["notes"]["t"] = torch.ones(3)
+            ckpt.steps = 1
+            ckpt.save()
+        data = next((path / "step-00000001").glob("*.safetensors"))
+        raw = bytearray(data.read_bytes())
+        raw[-1] ^= 1
+        data.write_bytes(raw)
+        model = two_layers()
+        optimizer = torch.optim.Adam(model.parameters())
+        extra["notes"].clear()
+        with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer, extra=extra) as ckpt:
+            with self.assertLogs("pawl", logging.WARNING):
+                self.assertEqual(ckpt.restore().step, 0)
+        self.assertEqual((len(optimizer.state), list(extra["notes"])), (0, []))
+
     def test_values_that_another_has_written(self):
         """What is not this package's random state is named, and nothing is saved after."""
         wrong = (b"x", b"[]", b'{"value": 1}', b'{"value": {"python": 1}, "tensors": {}}')
