@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -332,8 +333,8 @@ _SCHEDULED = frozenset({"lr", "momentum", "betas", "weight_decay"})
 
 def _hyperparameter(value: Any) -> Any:
     """As JSON: numbers, texts and None as they are, tuples as lists."""
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
-        value = value.item()  # a learning rate may be a tensor
+    if hasattr(value, "dtype") and math.prod(value.shape) == 1:
+        value = value.item()  # a learning rate may be a tensor, or of NumPy
     if isinstance(value, (tuple, list)):
         return [_hyperparameter(one) for one in value]
     skeleton, tensors = flatten(value, "")

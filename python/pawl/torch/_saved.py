@@ -27,8 +27,11 @@ def save(obj: Any, path: str | os.PathLike[str], **options: Any) -> None:
 
     Dictionaries, lists, tuples, sets, numbers, texts, tensors, NumPy arrays, paths, ... in each other.
     Nothing is pickled. Tensors that share memory share it after :func:`load`; of a tensor that is a
-    view of a larger one its own elements are saved alone. An object that is there already is replaced
-    when the new one is whole; until then, and after a failure, it stays.
+    view of a larger one its own elements are saved alone. A list or dictionary that is in several places
+    comes back as several, and every tensor in row-major order (no channels_last).
+
+    An object that is there already is replaced when the new one is whole; until then, and after a
+    failure, it stays.
 
     Args:
         obj: what to save.

@@ -77,6 +77,18 @@ class Jobs(support.InDirectory):
             ckpt.restore()
             self.assert_same((tensor, values, generator), expected)
 
+    def test_a_learning_rate_of_numpy_is_a_number(self):
+        import numpy
+
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=numpy.float64(0.25))
+        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer) as ckpt:
+            ckpt.save()
+            ckpt.wait()
+            self.assertEqual(ckpt.restore().items, ())
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint["optimizer/param_groups/0/lr"], 0.25)
+
     def test_names_with_dots_and_slashes_stay_apart(self):
         extra = {"a.b": {"t": torch.ones(1)}, "a": {"b": {"t": torch.zeros(1)}}, "a/b": {"t": torch.full((1,), 2.0)}}
         with pawl.torch.Checkpointer(self.run_path, extra=extra) as ckpt:
