@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the tests of JUnit reports that ctest wrote, and says why tests were skipped.
+"""Counts the tests of JUnit reports that ctest wrote; says why tests were skipped, and which programs failed.
 
 A program of cmocka counts as the test functions that it ran, anything else as one test. A test that
 is skipped prints a line "SKIP: reason" (or "skipped: reason"). A test that ctest could not start has failed.
 
-Usage: count_tests.py [--gates VERDICTS] REPORT...      last line: N passed, N failed, N skipped
+Usage: count_tests.py [--gates NAME|VERDICT...] REPORT...      last line: N passed, N failed, N skipped
 Exit code 1 when something failed, a report is missing, or nothing was run.
 """
 
@@ -29,12 +29,14 @@ class Count:
     failed: int = 0
     skipped: int = 0
     reasons: list = dataclasses.field(default_factory=list)
+    failures: list = dataclasses.field(default_factory=list)
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
         self.reasons += other.reasons
+        self.failures += other.failures
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -83,7 +85,7 @@ def count_case(case):
         failed = max(failed, 1)
     reasons = reasons_of(name, output, is_cmocka=True)
     passed = max(ran - failed - skipped, 0) if ran else int(not failed)
-    count = Count(passed, failed, skipped, reasons)
+    count = Count(passed, failed, skipped, reasons, [name] if failed else [])
     count.add(skipped_in_unittest(name, output))
     return count
 
@@ -97,7 +99,7 @@ def count_report(path):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--gates", default="", help="verdicts to count too: passed, failed, skipped")
+    parser.add_argument("--gates", default="", help="to count too, each NAME|VERDICT: passed, failed, skipped")
     parser.add_argument("reports", nargs="+")
     arguments = parser.parse_args()
     count = Count()
@@ -106,11 +108,14 @@ def main():
             count.add(count_report(path))
         except (OSError, xml.etree.ElementTree.ParseError) as failure:
             print(f"{path}: {failure}", file=sys.stderr)
-            count.failed += 1
-    verdicts = arguments.gates.split()
-    count.add(Count(*(verdicts.count(verdict) for verdict in ("passed", "failed", "skipped"))))
+            count.add(Count(failed=1, failures=[path]))
+    for gate in arguments.gates.split():
+        name, verdict = gate.split("|")
+        count.add(Count(**{verdict: 1}, failures=[f"gate {name}"] if verdict == "failed" else []))
     for reason in count.reasons:
         print("skipped:", reason)
+    for failure in count.failures:
+        print("failed:", failure)
     print(count)
     sys.exit(1 if count.failed or not count.passed else 0)
 

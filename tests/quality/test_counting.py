@@ -76,10 +76,13 @@ def main():
     expect(count(REPORT % QUIET_UNITTEST), 0, "4 passed, 0 failed, 2 skipped")
     assert count(REPORT % QUIET_UNITTEST)[1][1] == "skipped: python: no reason given"
     for failure in FAILURES[:3]:
-        expect(count(REPORT % failure), 1, "3 passed, 1 failed, 1 skipped")
+        found = count(REPORT % failure)
+        expect(found, 1, "3 passed, 1 failed, 1 skipped")
+        assert found[1][-2] == "failed: " + failure.split('"')[1], found
     expect(count(REPORT % FAILURES[3]), 1, "4 passed, 1 failed, 1 skipped")
-    expect(count(REPORT % "", "--gates", "passed failed skipped passed"), 1,
-           "5 passed, 1 failed, 2 skipped")
+    found = count(REPORT % "", "--gates", "a|passed b|failed c|skipped d|passed")
+    expect(found, 1, "5 passed, 1 failed, 2 skipped")
+    assert found[1][-2] == "failed: gate b", found
     expect(count(None), 1, "0 passed, 1 failed, 0 skipped")
     expect(count("<testsuite></testsuite>"), 1, "0 passed, 0 failed, 0 skipped")
 

@@ -4,6 +4,7 @@
 import pathlib
 import sys
 
+import support  # first: it finds the package
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -86,4 +87,4 @@ if __name__ == "__main__":
     for way in WAYS:
         {"save": save, "load": load}[sys.argv[1]](pathlib.Path(sys.argv[2]), way)
         dist.barrier()
-    dist.destroy_process_group()
+    support.end_rank()

@@ -36,7 +36,7 @@ def load(state, reader):
 
 FAILS = """
 import sys, time
-import torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
 from pawl.torch import Writer
 
 dist.init_process_group("gloo")
@@ -51,8 +51,7 @@ except dcp.api.CheckpointException as why:
         for rank, (failure, _) in why.failures.items():
             print(f"rank {rank}: {type(failure).__name__}: {failure}")
 assert time.monotonic() - begin < 60
-dist.barrier()
-dist.destroy_process_group()
+support.end_rank()
 """
 
 
@@ -245,7 +244,7 @@ class Pairs(support.InDirectory):
 
 ACCELERATE = """
 import pathlib, sys, types
-import torch, torch.distributed as dist
+import support, torch, torch.distributed as dist
 from torch.distributed.fsdp import StateDictType, fully_shard
 import pawl.torch
 
@@ -278,7 +277,7 @@ fsdp_utils.load_fsdp_model(plugin, accelerator, model, directory)
 fsdp_utils.load_fsdp_optimizer(plugin, accelerator, optimizer, model, directory)
 tensors = [*model.parameters(), *(slots["exp_avg"] for slots in optimizer.state.values())]
 assert all(torch.equal(now.detach().full_tensor(), then) for now, then in zip(tensors, before, strict=True))
-dist.destroy_process_group()
+support.end_rank()
 """
 
 LIGHTNING = """

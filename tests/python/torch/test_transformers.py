@@ -177,7 +177,7 @@ class Resumed(Trained):
             "with case.assertRaises(Stop):\n    train(make(path, [callback(), StopAt(7, stop)], **options))\n"
             "case.assertEqual(pawl.ls(path / 'run')[-1].step, 6)\n"
             "again = make(path, [callback()], **options)\ntrain(again)\n"
-            "support.InDirectory().assert_same(everything(again), expected)\n"
+            "support.InDirectory().assert_same(everything(again), expected)\nsupport.end_rank()\n"
         )
         self.program(text, self.directory, ranks=2)
 
