@@ -20,6 +20,7 @@ from ._group import Group, calling
 from ._handle import Handle, path_bytes, text_bytes
 from ._library import lib
 from ._memory import Array, dtype_bits
+from ._progress import Progress, shown
 from ._report import Report
 from ._restore import Supply, refuse_read_only, restore_by, restore_options
 from ._run import SaveStats, log_options, save_stats
@@ -425,12 +426,17 @@ class Checkpoint(Handle, Mapping[str, Any]):
             call = functools.partial(lib.pawl_checkpoint_restore, pointer, restored)
             return restore_by(call, state, options, supply)
 
-    def verify(self, progress: Callable[[int, int], None] | None = None) -> Verification:
+    def verify(self, progress: Progress | bool = False) -> Verification:
         """Reads every byte of the checkpoint's files; goes on after damage.
 
         Args:
-            progress: called now and then with the bytes done and those there are.
+            progress: called now and then with the bytes done and those there are. True shows a line
+                on standard error, where that is a terminal.
         """
+        with shown(progress, "verifying") as tell:
+            return self._verify(tell)
+
+    def _verify(self, progress: Progress | None) -> Verification:
         problems: list[Problem] = []
         raised: list[BaseException] = []
 
@@ -505,8 +511,8 @@ def open(path: Path, step: int | None = None) -> Checkpoint:
     return Checkpoint(path, step)
 
 
-def verify(path: Path, step: int | None = None, progress: Callable[[int, int], None] | None = None) -> Verification:
-    """Reads every byte of a checkpoint, the newest where no step is given.
+def verify(path: Path, step: int | None = None, progress: Progress | bool = False) -> Verification:
+    """Reads every byte of a checkpoint, the newest where no step is given. `progress`: see `Checkpoint.verify`.
 
     Returns:
         What was read, and what is damaged; a checkpoint that cannot even be opened is raised.

@@ -434,6 +434,18 @@ class Looking(support.InDirectory):
         with self.assertRaisesRegex(RuntimeError, "enough"):
             pawl.verify(self.run_path, progress=fails)
 
+    def test_verify_shows_a_line_on_a_terminal(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(), 1)
+        verify = "import os, pty, sys, pawl\n{}\nassert pawl.verify(sys.argv[1], progress=True).ok\n{}"
+        terminal = ("terminal, end = pty.openpty(); os.dup2(end, 2)", "print(repr(os.read(terminal, 65536)))")
+        done = self.program(verify.format(*terminal), self.run_path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"verifying: [\d.]+ \w+ of 16.8 MB, \d+ %")
+        self.assertTrue(done.stdout.endswith(r"\r\x1b[K'" + "\n"), done.stdout)
+        done = self.program(verify.format("", ""), self.run_path)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
     def test_paths_that_are_explained(self):
         file = self.directory / "file"
         file.write_text("x")
