@@ -21,6 +21,7 @@
 #                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help
 #   make lint       clang-tidy, cppcheck, clang-format; ruff, mypy     make format   format the C files
 #   make abi        did the interface change so that compiled programs break? (abidiff)
+#   make docs       pages of the Python package out of its docstrings: build/docs/index.html
 #   make wheel      the Python package, with library and command inside: dist/pawl-*.whl
 #   make install    PREFIX=/usr/local DESTDIR=
 #
@@ -79,6 +80,12 @@ powerloss:
 	@python3 -B tests/powerloss/powerloss.py --programs build/release/tests/powerloss \
 	    --pawl build/release/cli/pawl $(if $(JOBS),--jobs $(JOBS)) $(POWERLOSS_ARGS)
 
+docs:
+	@tools/setup build torch
+	@$(call BUILD,release)
+	@PAWL_LIBRARY=build/release/src/libpawl.so build/torch/bin/python3 -B tools/python_docs.py build/docs
+	@echo build/docs/index.html
+
 bench bench-quick:
 	@tools/setup build example test bench
 	@$(call BUILD,release)
@@ -125,4 +132,4 @@ clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw
 
 .PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick \
-    bench-torch asan tsan fuzz lint abi format wheel install clean
+    bench-torch asan tsan fuzz lint abi format docs wheel install clean

@@ -133,6 +133,7 @@ class StoredTensor:
 
     @property
     def name(self) -> str:
+        """Its name in the checkpoint."""
         return self.entry.name
 
     @property
@@ -142,10 +143,12 @@ class StoredTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Of the whole tensor."""
         return self.entry.shape
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all its elements."""
         return self.entry.bytes
 
     def __len__(self) -> int:
@@ -243,6 +246,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
+        """Was nothing found damaged?"""
         return not self.problems
 
 
@@ -257,7 +261,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             checkpoint["model/kernel"].shape            # a tensor: nothing is read yet
             numpy.asarray(checkpoint["model/kernel"])
 
-    A mapping from names to :class:`StoredTensor` and values; :meth:`entry` tells more of one.
+    A mapping from names to `StoredTensor` and values; `entry` tells more of one.
 
     Attributes:
         step: its step; None for weights of other tools.
@@ -400,7 +404,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
         group: Group | None = None,
         group_deadline_s: float | None = None,
     ) -> Report:
-        """Restores `state` without owning the run; arguments as of :meth:`Run.restore`.
+        """Restores `state` without owning the run; arguments as of `Run.restore`.
 
         The ranks of a `group` restore it together: all make this call, and wait for each other at
         most `group_deadline_s` seconds [600].

@@ -35,7 +35,7 @@ class Group:
         rank: of this process, 0 to `world_size` - 1.
         world_size: processes that save together.
         launch: names this start of the job: the same text on all its ranks, another one when the job is
-            started again; printable ASCII without spaces. Needed without callbacks. (:func:`discover`)
+            started again; printable ASCII without spaces. Needed without callbacks. (`discover`)
         gather: ``gather(mine, deadline_s)`` hands rank 0 the bytes of every rank. There it returns a list of them by
             rank, with None for each that did not come within `deadline_s` seconds; on other ranks None.
         broadcast: ``broadcast(data, n, deadline_s)`` gives every rank the `n` bytes `data` of rank 0, which is

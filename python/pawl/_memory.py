@@ -319,7 +319,7 @@ def _of_dlpack(name: str, array: Any) -> Memory:
 
 
 def memory_of(name: str, array: Any) -> Memory:
-    """Where the elements of `array` are; of a :class:`Memory` itself. `name` is for messages.
+    """Where the elements of `array` are; of a `Memory` itself. `name` is for messages.
 
     Raises:
         UsageError: it is no array, is on a device, or has elements that pawl has no type for.
@@ -425,6 +425,7 @@ class Array:
 
     @property
     def dtype(self) -> str:
+        """Its type of elements by the name that safetensors has for it, "BF16"."""
         return self._dtype.name
 
     @property

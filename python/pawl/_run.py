@@ -155,8 +155,8 @@ class Run(Handle):
         keep_best: ... and so many of the best by `metric`.
         metric: name of a metric given to save.
         metric_max: larger metrics are better.
-        save_every_steps: for :meth:`due` [never by steps].
-        save_every_s: seconds, for :meth:`due` [never by time].
+        save_every_steps: for `due` [never by steps].
+        save_every_s: seconds, for `due` [never by time].
         framework: who writes, for people: "trainer 1.0".
         lease_s: seconds without a heartbeat after which another process may take the run over [30].
         takeover_wait_s: seconds to wait for another writer [lease_s + 5]; negative: none.
@@ -182,7 +182,7 @@ class Run(Handle):
     Leaving the ``with`` block waits for the save in flight and closes. Runs that are open when the
     interpreter ends are closed then. What is logged goes to ``logging.getLogger("pawl")``.
 
-    In a group, opening, :meth:`restore` and :meth:`meet` are made by all ranks, in the same order. A
+    In a group, opening, `restore` and `meet` are made by all ranks, in the same order. A
     save is committed when the parts of all ranks are there.
 
     Threads: calls of several threads come one after another.
@@ -320,7 +320,7 @@ class Run(Handle):
     ) -> None:
         """Starts to save `state` as `step` (0 or more) and returns.
 
-        Values are copied now; arrays are read from their memory until :meth:`fence` returns, and must
+        Values are copied now; arrays are read from their memory until `fence` returns, and must
         not change before. Saving a step again replaces it once the new one is whole.
 
         Args:
@@ -382,7 +382,7 @@ class Run(Handle):
         self._sliced(lambda pointer, s: int(lib.pawl_fence(pointer, s, error_handle())), timeout, lets_go=True)
 
     def fenced(self) -> bool:
-        """Has the save in flight let go of the arrays, so that :meth:`fence` has nothing to do?
+        """Has the save in flight let go of the arrays, so that `fence` has nothing to do?
 
         Copies nothing and waits for nothing. True without a save in flight.
         """
@@ -402,7 +402,7 @@ class Run(Handle):
         return save_stats(self._wait(timeout))
 
     def cancel(self, timeout: float | None = None) -> None:
-        """Gives up the save in flight: nothing of it remains. :meth:`wait` then raises Canceled."""
+        """Gives up the save in flight: nothing of it remains. `wait` then raises Canceled."""
         self._sliced(lambda pointer, s: int(lib.pawl_cancel(pointer, s, error_handle())), timeout)
 
     def meet(self, timeout: float | None = None) -> None:
@@ -459,7 +459,7 @@ class Run(Handle):
             model_only: entries of the model alone; the rest is kept as it is.
             renames: prefix of names in the checkpoint to what replaces it, such as {"module": ""}.
             supply: asked for each tensor of the checkpoint that the state lacks, by its entry: gives a
-                :class:`Tensor`, which is then a part of the state, or None. It makes no calls on the
+                `Tensor`, which is then a part of the state, or None. It makes no calls on the
                 run or the state. After a failure nothing of what it gave is in the state.
 
         Returns:
@@ -604,7 +604,7 @@ def _close_all() -> None:
 
 
 def watch_preemption(*watched: int) -> None:
-    """Notes these signals [SIGTERM] for :func:`preempted`; then calls the handlers of before."""
+    """Notes these signals [SIGTERM] for `preempted`; then calls the handlers of before."""
     numbers = watched or (signals.SIGTERM,)
     check(lib.pawl_preemption_watch((ctypes.c_int * len(numbers))(*numbers), len(numbers), error_handle()))
 

@@ -37,8 +37,8 @@ class Tensor:
     """An array and what it is, where it is more than a variable of the model.
 
     Args:
-        array: an array of any library, in host memory (:func:`pawl.State.update`); or a list of
-            :class:`Box`, with `shape`.
+        array: an array of any library, in host memory (`pawl.State.update`); or a list of
+            `Box`, with `shape`.
         role: what it is for: "model", "slot", "rng", "other", ...
         slot_of: a slot of an optimizer: name of its variable, a tensor of the same state.
         slot: a slot: its name, such as "adam/m".
@@ -192,12 +192,12 @@ class State(Handle):
 
     What is assigned decides what the entry is: ``bool``, ``int`` (64 bits), ``float``, ``str``,
     ``bytes``, ``dict`` and ``list`` (as JSON) are values; everything else must be an array, or a
-    :class:`Tensor` that says more of one. Assigning to a tensor of the state gives it new memory,
+    `Tensor` that says more of one. Assigning to a tensor of the state gives it new memory,
     which must have the dtype and shape of the old. Reading a tensor gives back the array that was
     assigned, reading a value the value, as it is after a restore. A value keeps its role.
 
     The arrays are referenced as long as they are in the state, and must not change between
-    :meth:`Run.save` and :meth:`Run.fence`. Names are listed in the order in which they were added.
+    `Run.save` and `Run.fence`. Names are listed in the order in which they were added.
 
     Threads: calls of several threads come one after another.
     """
@@ -267,12 +267,12 @@ class State(Handle):
         """Adds many entries in one call, or gives those that are there new memory or values.
 
         Args:
-            tensors: name to array, :class:`Tensor` or value.
+            tensors: name to array, `Tensor` or value.
 
         Raises:
             UsageError: names the entry and what is wrong with it. Of the tensors either all that are
                 new are added or none, and of those that are there all are updated or none.
-            Busy: a save still reads one that would be updated; call :meth:`Run.fence` first.
+            Busy: a save still reads one that would be updated; call `Run.fence` first.
         """
         if not isinstance(tensors, Mapping):
             raise TypeError(f"a state has names: give a mapping of names to entries, not {type(tensors).__name__}")
@@ -330,7 +330,7 @@ class State(Handle):
         do not match each other, two JSON values do.
 
         Raises:
-            UsageError, LimitExceeded: as :meth:`set`.
+            UsageError, LimitExceeded: as `set`.
         """
         raw = text_bytes("the name", name)
         with self._held() as pointer:

@@ -114,7 +114,7 @@ class Checkpointer:
     others' ``state_dict()`` gives, random state (PyTorch's, NumPy's, Python's), and the number of steps.
     Parameters that an optimizer changes, and its slots, are written from where they are; before an
     optimizer's next step pawl waits until that is done (a hook of all ``torch.optim`` optimizers).
-    All else (buffers, frozen parameters, ...) is copied by :meth:`save`, into memory that is kept.
+    All else (buffers, frozen parameters, ...) is copied by `save`, into memory that is kept.
 
     Names of entries: ``model/layer/0/weight`` for ``layer.0.weight``, as of the model without wrappers
     (DistributedDataParallel, torch.compile); slots ``optimizer/layer/0/weight/exp_avg``.
@@ -132,22 +132,22 @@ class Checkpointer:
         loader: a StatefulDataLoader, or several: continued where each rank was.
         extra: more to save, by name: modules (EMA, SWA), tensors, dictionaries of nested data, objects
             with ``state_dict`` and ``load_state_dict``.
-        every: steps between two saves of :meth:`step` [it never saves].
-        every_s: seconds between two saves of :meth:`step`.
+        every: steps between two saves of `step` [it never saves].
+        every_s: seconds between two saves of `step`.
         keep_last: retention keeps the newest so many checkpoints [all].
         best: name of a metric given to save: the best by it stays, too.
         mode: "min" or "max": what is better.
         rng: save and restore random state.
         by_reference: tensors to read in place although no optimizer changes them (such as large frozen
-            parameters): call :meth:`fence` before changing one.
-        signals: at the first of these :meth:`step` makes a final save [SIGTERM].
+            parameters): call `fence` before changing one.
+        signals: at the first of these `step` makes a final save [SIGTERM].
         grace_s: seconds that the final save may take.
         options: of ``pawl.Run``: deadline_s, budget_bytes, keep_every_steps, ...; checking=True finds
             tensors that were changed without a fence, by reading all of them twice.
 
     Attributes:
         run: the ``pawl.Run``.
-        steps: steps counted so far; set by :meth:`restore`.
+        steps: steps counted so far; set by `restore`.
         preempted: a signal came, and the final save is made: leave the loop.
 
     Raises:
@@ -363,7 +363,7 @@ class Checkpointer:
         ranks stop at the same step.
 
         Args:
-            metrics: for :meth:`save`, if it saves.
+            metrics: for `save`, if it saves.
         """
         self.steps += 1
         word = self._agreement.told(self.steps) if self._agreement is not None else None
@@ -382,7 +382,7 @@ class Checkpointer:
             self.save(metrics=metrics)
 
     def save(self, *, metrics: Mapping[str, float] | None = None, pin: bool = False) -> None:
-        """Starts to save the job as step :attr:`steps`; writing goes on in the background.
+        """Starts to save the job as step `steps`; writing goes on in the background.
 
         Args:
             metrics: name to value, for the manifest and retention.

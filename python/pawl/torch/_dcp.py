@@ -366,10 +366,10 @@ def _state_to_save(plan: SavePlan, planner: SavePlanner, ranks: _Ranks, replicat
 
 
 class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
-    """``torch.distributed.checkpoint.FileSystemReader`` of what :class:`Writer` has saved.
+    """``torch.distributed.checkpoint.FileSystemReader`` of what `Writer` has saved.
 
     A directory that pawl did not write is read as torch does. Every difference between checkpoint and state dict is
-    raised as :class:`pawl.Mismatch` before a byte is read, also those that torch is silent about: another dtype,
+    raised as `pawl.Mismatch` before a byte is read, also those that torch is silent about: another dtype,
     entries of the checkpoint that are not asked for. Every byte is verified. Nothing of a checkpoint is executed.
 
     Args:

@@ -59,7 +59,7 @@ class _Meeting:
             self._store.delete_key(_keys.popleft())
 
     def gather(self, mine: bytes, deadline_s: float) -> list[bytes | None] | None:
-        """As :class:`pawl.Group` wants it."""
+        """As `pawl.Group` wants it."""
         self._gathers += 1
         prefix = f"{self._prefix}/g{self._gathers}/"
         if self._rank != 0:
@@ -75,7 +75,7 @@ class _Meeting:
         return parts
 
     def broadcast(self, data: bytes | None, n: int, deadline_s: float) -> bytes:
-        """As :class:`pawl.Group` wants it."""
+        """As `pawl.Group` wants it."""
         del n
         self._broadcasts += 1
         key = f"{self._prefix}/b{self._broadcasts}"

@@ -30,7 +30,7 @@ def fence_before_steps(waiting: Fenced) -> None:
 
 
 def leave_steps_alone(waiting: Fenced) -> None:
-    """The opposite of :func:`fence_before_steps`."""
+    """The opposite of `fence_before_steps`."""
     _fenced.discard(waiting)
 
 

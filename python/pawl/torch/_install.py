@@ -22,7 +22,7 @@ _before: dict[tuple[str, str], Any] = {}
 def install(*, unexpected: str = "error", cast: str = "error") -> None:
     """Makes ``torch.distributed.checkpoint`` save and load through pawl, also inside Accelerate, Lightning.
 
-    ``FileSystemWriter`` and ``FileSystemReader`` become :class:`pawl.torch.Writer` and :class:`pawl.torch.Reader`, for
+    ``FileSystemWriter`` and ``FileSystemReader`` become `pawl.torch.Writer` and `pawl.torch.Reader`, for
     ``dcp.save(..., checkpoint_id=path)``, too. What torch has saved is still loaded. Modules that have imported the
     classes themselves before keep torch's. Calling it again changes the options.
 

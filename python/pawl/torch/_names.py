@@ -28,7 +28,7 @@ def escape(component: str) -> str:
 
 
 def unescape(component: str) -> str:
-    """What :func:`escape` made a component of."""
+    """What `escape` made a component of."""
     parts = component.split("%")
     if component == "%":
         return ""
@@ -41,7 +41,7 @@ def entry_name(fqn: str) -> str:
 
 
 def torch_name(entry: str) -> str:
-    """The reverse of :func:`entry_name`."""
+    """The reverse of `entry_name`."""
     return ".".join(unescape(component) for component in entry.split("/"))
 
 

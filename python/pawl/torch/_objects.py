@@ -4,7 +4,7 @@
 JSON has null, true, false, strings, lists, and objects whose keys are strings; so have the data, and
 they are written as they are, as are integers of 64 bits and finite floats. All else is an object with
 the key "$", which names what it is. A tensor is such an object, too: it names the entry that has its
-elements. :func:`flatten` refuses what it does not know, and names the place.
+elements. `flatten` refuses what it does not know, and names the place.
 """
 
 from __future__ import annotations
@@ -493,7 +493,7 @@ _KINDS: dict[str, Callable[[_Reader, dict[str, Any], int], Any]] = {
 
 
 def rebuild(skeleton: Any, tensors: dict[str, torch.Tensor], path: str = "value") -> Any:
-    """Puts together what :func:`flatten` took apart. Nothing of it is trusted.
+    """Puts together what `flatten` took apart. Nothing of it is trusted.
 
     Args:
         skeleton: what was JSON.
@@ -501,6 +501,6 @@ def rebuild(skeleton: Any, tensors: dict[str, torch.Tensor], path: str = "value"
         path: for messages: where the skeleton comes from.
 
     Raises:
-        Damaged: it is not what :func:`flatten` makes; says where.
+        Damaged: it is not what `flatten` makes; says where.
     """
     return _Reader(tensors, path).decode(skeleton)

@@ -53,11 +53,11 @@ class Part:
         """Looks at the part once for each save or restore, before the other methods are called."""
 
     def tensors(self) -> Iterator[Live]:
-        """Its tensors. They are listed again when :meth:`fingerprint` has changed."""
+        """Its tensors. They are listed again when `fingerprint` has changed."""
         return iter(())
 
     def fingerprint(self) -> list[Any]:
-        """As long as it is equal, :meth:`tensors` would give the same."""
+        """As long as it is equal, `tensors` would give the same."""
         return []
 
     def values(self) -> dict[str, Value]:
@@ -468,7 +468,7 @@ def pack_skeleton(skeleton: Any, name: str) -> tuple[Any, dict[str, torch.Tensor
 
 
 def unpack_skeleton(skeleton: Any, tensors: Mapping[str, torch.Tensor], name: str) -> Any:
-    """The opposite of :func:`pack_skeleton`."""
+    """The opposite of `pack_skeleton`."""
     if skeleton != _PACKED:
         return skeleton
     packed = tensors.get(f"{name}/%skeleton")
@@ -502,7 +502,7 @@ def _tensor_parts(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def loads(data: bytes, name: str) -> Any:
-    """What :func:`dumps` made bytes of. Nothing of it is trusted.
+    """What `dumps` made bytes of. Nothing of it is trusted.
 
     Raises:
         Damaged: it is something else.

@@ -26,7 +26,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Continues where :func:`random_state` was called. What the checkpoint lacks stays as it is.
+    """Continues where `random_state` was called. What the checkpoint lacks stays as it is.
 
     Raises:
         Damaged: it is no random state.

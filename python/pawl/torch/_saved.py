@@ -26,7 +26,7 @@ def save(obj: Any, path: str | os.PathLike[str], **options: Any) -> None:
     """Saves nested data as the checkpoint in a directory, and returns when it is durable.
 
     Dictionaries, lists, tuples, sets, numbers, texts, tensors, NumPy arrays, paths, ... in each other.
-    Nothing is pickled. Tensors that share memory share it after :func:`load`; of a tensor that is a
+    Nothing is pickled. Tensors that share memory share it after `load`; of a tensor that is a
     view of a larger one its own elements are saved alone. A list or dictionary that is in several places
     comes back as several, and every tensor in row-major order (no channels_last).
 
@@ -74,7 +74,7 @@ def _require_own(path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], map_location: torch.device | str | None = None) -> Any:
-    """Reads what :func:`save` has written, every byte verified. Nothing that is read can run code.
+    """Reads what `save` has written, every byte verified. Nothing that is read can run code.
 
     Args:
         path: of the directory.

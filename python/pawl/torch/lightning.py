@@ -13,8 +13,8 @@ Lightning puts into a checkpoint: weights, optimizers, schedulers, loops, callba
 data module's state, and what ``on_save_checkpoint`` adds; something that only pickle could keep is
 refused by name. Lightning itself keeps no random state, and the position in an epoch only of a
 ``StatefulDataLoader``. FSDPStrategy and ModelParallelStrategy do not ask a plug-in, they save by
-``torch.distributed.checkpoint``: call :func:`pawl.torch.install`. ``LightningModule.load_from_checkpoint``
-asks none, either: use :func:`pawl.torch.load`.
+``torch.distributed.checkpoint``: call `pawl.torch.install`. ``LightningModule.load_from_checkpoint``
+asks none, either: use `pawl.torch.load`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from .._checkpoint import ls, open
 from .._error import NotFound, UsageError
 from .._run import Run
 from ._saved import NAME, load, save
+
+__all__ = ["CheckpointIO"]
 
 #: Where the two packages have the class that a Trainer asks its plug-ins for.
 _BASES = ("lightning.fabric.plugins.io.checkpoint_io", "lightning_fabric.plugins.io.checkpoint_io")
@@ -64,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 class CheckpointIO:
-    """Writes each of Lightning's checkpoints with :func:`pawl.torch.save`: a directory, every byte verified.
+    """Writes each of Lightning's checkpoints with `pawl.torch.save`: a directory, every byte verified.
 
     A checkpoint of the same name is replaced when the new one is whole; after a failure the old one is
     as it was. Saving returns when the checkpoint is durable.
@@ -132,7 +134,7 @@ class CheckpointIO:
         return found
 
     def remove_checkpoint(self, path: Any) -> None:
-        """Removes a checkpoint that :func:`pawl.torch.save` has written; nothing else, whatever has the name.
+        """Removes a checkpoint that `pawl.torch.save` has written; nothing else, whatever has the name.
 
         Raises:
             UsageError: it is something else, or has other files in it. Nothing is removed.

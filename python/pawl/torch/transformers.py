@@ -10,7 +10,7 @@
     train(trainer)              # instead of trainer.train(): begins, or continues from the newest checkpoint
 
 A callback alone can save, but it cannot resume: the Trainer decides where in the data to begin before it
-asks any callback, and only by a folder in its own format. :func:`train` gives it such a folder, with the
+asks any callback, and only by a folder in its own format. `train` gives it such a folder, with the
 progress alone, and keeps it from reading weights there; all else comes from the checkpoint.
 """
 
@@ -37,6 +37,8 @@ from .._run import Run
 from ._checkpointer import Checkpointer
 from ._parts import loads
 from ._rng import random_state, set_random_state
+
+__all__ = ["Callback", "train"]
 
 logger = logging.getLogger("pawl.torch")
 
@@ -77,7 +79,7 @@ class _Progress:
 
 
 class Callback(transformers.TrainerCallback):  # type: ignore[misc]
-    """Saves what a Trainer trains, in the background; :func:`train` continues from it.
+    """Saves what a Trainer trains, in the background; `train` continues from it.
 
     A step is saved when all that belongs to it is done, its log and its evaluation, too. The last one is
     saved when training ends. After SIGTERM a final save is made, and training stops with the batch that
@@ -145,10 +147,10 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         )
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
-        """Restores, if :func:`train` has found a checkpoint.
+        """Restores, if `train` has found a checkpoint.
 
         Raises:
-            UsageError: the Trainer was not started by :func:`train`.
+            UsageError: the Trainer was not started by `train`.
             Mismatch, Damaged: as ``Checkpointer.restore``.
         """
         del args, control
@@ -266,7 +268,7 @@ def _data_of(trainer: Any) -> dict[str, Any]:
 
 
 def _read(trainer: Any, path: str, step: int) -> dict[str, Any]:
-    """What :class:`_Progress` has saved for this rank."""
+    """What `_Progress` has saved for this rank."""
     rank = trainer.args.process_index
     saved_by = next(info.world_size for info in ls(path) if info.step == step)
     with open(path, step) as checkpoint:
@@ -340,7 +342,7 @@ def _resume(trainer: Any, callback: Callback, step: int, arguments: dict[str, An
 
 
 def train(trainer: Any, **arguments: Any) -> Any:
-    """Trains, from the beginning or from the newest checkpoint of the Trainer's :class:`Callback`.
+    """Trains, from the beginning or from the newest checkpoint of the Trainer's `Callback`.
 
     Call it instead of ``trainer.train()``. After an interruption at any time the same call, in a new
     process, gives the same weights, slots, schedule, ``log_history`` and best metric, bit for bit, as if
@@ -351,7 +353,7 @@ def train(trainer: Any, **arguments: Any) -> Any:
     back where ``restore_callback_states_from_checkpoint=True``.
 
     Args:
-        trainer: with one :class:`Callback`.
+        trainer: with one `Callback`.
         arguments: for ``trainer.train``, without resume_from_checkpoint.
 
     Returns:
