@@ -17,7 +17,7 @@ from ._abi import Dtype, EventKind, Kind, Severity, Status, StepStatus
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
 from ._group import Group, calling
-from ._handle import Handle, path_bytes, text_bytes
+from ._handle import Handle, path_bytes, text_bytes, whole_number
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._progress import Progress, shown
@@ -33,7 +33,7 @@ Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 def _open_options(step: int | None) -> _abi.OpenOptions:
     options = _abi.OpenOptions(log=ctypes.pointer(log_options()))
     if step is not None:
-        options.step = ctypes.pointer(ctypes.c_int64(step))
+        options.step = ctypes.pointer(ctypes.c_int64(whole_number("the step", step)))
     return options
 
 
@@ -106,8 +106,10 @@ def _one_dimension(name: str, index: int | slice, extent: int) -> tuple[int, int
     if isinstance(index, slice):
         begin, end, step = index.indices(extent)
         if step != 1:
-            raise UsageError(f"{name}: slices have steps of 1; read more, and take every {step}th from that")
+            raise UsageError(f"{name}: slices have steps of 1; read more, and take [::{step}] of that")
         return begin, max(end - begin, 0), True
+    if isinstance(index, bool) or not hasattr(index, "__index__"):
+        raise TypeError(f"{name}: an index is a whole number or a slice, not {index!r}")
     at = index.__index__()
     if not -extent <= at < extent:
         raise IndexError(f"{name}: index {at} is outside its {extent} elements")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -74,6 +75,20 @@ def fill_options(options: ctypes.Structure, values: dict[str, Any]) -> None:
             setattr(options, name, value)
         except TypeError:
             raise TypeError(f"{name}={value!r} is of the wrong type: {type(value).__name__}") from None
+        held = getattr(options, name)
+        if isinstance(held, int) and held != value:  # ctypes keeps the lower bits, and says nothing
+            raise UsageError(f"{name}={value!r} is out of range")
+
+
+def whole_number(what: str, value: object) -> int:
+    """A number for libpawl, of 64 bits; ctypes would keep the lower ones of a larger number, and say nothing."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"{what} is a whole number, not {value!r}") from None
+    if not -(2**63) <= number < 2**63:
+        raise UsageError(f"{what} {number} is out of range: it has 64 bits at most")
+    return number
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:

@@ -10,7 +10,7 @@ from . import _abi
 from ._abi import Status
 from ._entry import Entry, entry_of
 from ._error import Mismatch, UsageError, error_handle, failure
-from ._handle import fill_options, text_bytes
+from ._handle import fill_options, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
 from ._report import Report, policy, take_report
@@ -66,7 +66,7 @@ def restore_options(
     """``pawl_restore_options`` from the arguments of a restore."""
     options = _abi.RestoreOptions()
     if step is not None:
-        options.step = ctypes.pointer(ctypes.c_int64(step))
+        options.step = ctypes.pointer(ctypes.c_int64(whole_number("the step", step)))
     fill_options(options, {name: policy(name, value) for name, value in policies.items()})
     fill_options(options, {name: int(value) for name, value in switches.items()})
     if renames:

@@ -352,9 +352,20 @@ class State(Handle):
             return [name for name, (_, memories) in self._tensors.items() if not all(m.writable for m in memories)]
 
 
+def _refuse_keys_that_became_one(pairs: list[tuple[str, object]]) -> None:
+    """JSON has keys of text alone: 1 and "1" are one."""
+    keys = [key for key, _ in pairs]
+    for key in keys if len(set(keys)) != len(keys) else ():
+        if keys.count(key) > 1:
+            raise ValueError(f"two keys of a dict are both {key!r} there")
+
+
 def _json_text(name: str, value: object) -> bytes:
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        if "{" in text:
+            json.loads(text, object_pairs_hook=_refuse_keys_that_became_one)
+        return text.encode()
     except (TypeError, ValueError, RecursionError) as why:
         raise UsageError(f"{name}: cannot be written as JSON: {why}") from None
 

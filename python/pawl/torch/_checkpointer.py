@@ -39,7 +39,7 @@ from ._parts import (
     put_position,
 )
 from ._rng import random_state, set_random_state
-from ._tensors import is_sharded, local_of, memory_of, require_elements, sharded
+from ._tensors import is_dense, is_sharded, local_of, memory_of, require_elements, sharded
 
 logger = logging.getLogger("pawl.torch")
 
@@ -292,6 +292,13 @@ class Checkpointer:
         """Host memory for a copy of a tensor; the same for each save."""
         local = local_of(live.tensor)
         require_elements(live.name, local)
+        if not is_dense(local):
+            error = UsageError(
+                f"{live.name}: its elements share memory (expand()), so that it cannot be restored; make it a tensor "
+                "with elements of its own by .contiguous(), or a buffer with persistent=False"
+            )
+            error.entry = live.name
+            raise error
         shadow = self._shadows.get(live.name)
         if shadow is None or shadow.shape != local.shape or shadow.dtype != local.dtype:
             pinned = local.device.type == "cuda"

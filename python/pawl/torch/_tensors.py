@@ -47,7 +47,9 @@ def _refuse(name: str, what: str) -> UsageError:
 
 
 def kind_without_elements(tensor: torch.Tensor) -> str | None:
-    """The kind of a tensor that is not one piece of memory with elements: sparse, quantized; None: it is."""
+    """The kind of a tensor that is not one piece of memory with elements: sparse, quantized, nested; None: it is."""
+    if tensor.is_nested:
+        return "nested"
     if tensor.is_quantized:
         return "quantized"
     return None if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.")

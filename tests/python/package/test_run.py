@@ -221,6 +221,34 @@ class Saving(support.InDirectory):
             self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
             self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory, 4096)  # KiB
 
+    def test_numbers_that_have_no_place_are_refused(self):
+        state = states(64)
+        for options in (
+            {"keep_last": 2**64 + 1},
+            {"save_every_steps": 2**64 + 2},
+            {"deadline_s": 1.0, "keep_last": -1},
+        ):
+            with self.subTest(options=options), self.assertRaises(pawl.UsageError):
+                pawl.Run(self.run_path, **options).close()
+        with pawl.Run(self.run_path) as run:
+            for step in (2**64 + 5, 2**63, -(2**63) - 1, 1.5, "3", None):
+                for call in (
+                    lambda step=step: run.save(state, step),
+                    lambda step=step: run.save_final(state, step, 1.0),
+                    lambda step=step: run.due(step),
+                    lambda step=step: run.pin(step),
+                    lambda step=step: run.remove(step),
+                    lambda step=step: run.rebuild(step),
+                ):
+                    with self.subTest(step=step), self.assertRaisesRegex(pawl.UsageError, "the step"):
+                        call()
+            run.save(state, 5)
+            run.wait()
+            with self.assertRaisesRegex(pawl.UsageError, "the step 18446744073709551621 is out of range"):
+                run.restore(state, step=2**64 + 5)
+        with self.assertRaisesRegex(pawl.UsageError, "out of range"):
+            pawl.open(self.run_path, step=2**64 + 5)
+
 
 class Restoring(support.InDirectory):
     def restored(self, saved, state, **arguments):

@@ -144,6 +144,10 @@ class Values(support.InDirectory):
         with self.assertRaisesRegex(pawl.UsageError, "there is no role 'weights'; there are model, slot"):
             pawl.State().set("x", 1, role="weights")
 
+    def test_keys_that_would_become_one_are_refused(self):
+        with self.assertRaisesRegex(pawl.UsageError, "v: .*two keys of a dict are both '1'"):
+            pawl.State({"v": {"a": [{"1": 1, 1: 2}]}})
+
 
 class Buffers(support.InDirectory):
     """Arrays without NumPy."""

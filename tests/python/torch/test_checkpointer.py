@@ -283,6 +283,15 @@ class Refused(support.InDirectory):
     def test_sparse_and_quantized_tensors(self):
         self.refused("extra/x", "sparse_coo", extra={"x": torch.eye(2).to_sparse()})
         self.refused("extra/x", "quantized", extra={"x": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)})
+        self.refused("extra/x", "nested", extra={"x": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])})
+
+    def test_expanded_tensors(self):
+        model = nn.Linear(2, 2)
+        model.register_buffer("seen", torch.ones(1).expand(4))
+        self.refused("model/seen: its elements share memory", "contiguous", model=model)
+        model = nn.Linear(2, 2)
+        model.frozen = nn.Parameter(torch.ones(1).expand(4), requires_grad=False)
+        self.refused("model/frozen: its elements share memory", model=model)
 
 
 class Page(support.InDirectory):

@@ -250,6 +250,7 @@ class Refused(Saved):
         self.refused((lambda: 1,), "object.0 is a builtins.function")
         self.refused(collections.defaultdict(lambda: 1), "only built-in types")
         self.refused({"s": torch.eye(2).to_sparse()}, "object.s is a tensor of the kind sparse_coo")
+        self.refused({"s": torch.nested.nested_tensor([torch.ones(2)])}, "object.s is a tensor of the kind nested")
         self.refused({"q": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)}, "quantized", "int_repr()")
         self.refused([torch.ones(2, device="meta")], "meta")
 
