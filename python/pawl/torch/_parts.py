@@ -246,6 +246,7 @@ class OptimizerPart(Part):
                 if key not in _NOT_SAVED:
                     role = "other" if self._scheduled and key in _SCHEDULED else "hyperparameter"
                     values[self._group_name(i, key)] = Json(_hyperparameter(value)), role, False
+        values[self._groups_name()] = Json(self._group_labels()), "other", False
         order = dict.fromkeys(itertools.chain.from_iterable(self.optimizer.state.values()))
         values[f"{self.prefix}/slots"] = Json([str(slot) for slot in order]), "other", False
         values.update(self._objects.values())
@@ -301,10 +302,16 @@ class OptimizerPart(Part):
         if not (isinstance(order, list) and all(isinstance(slot, str) for slot in order)):
             raise damaged(f"{self.prefix}/slots", "it is no list of names")
         self._put_in_order(order)
-        for i, group in enumerate(self.optimizer.param_groups):
+        labels = state.get(self._groups_name()) or []
+        if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
+            raise damaged(self._groups_name(), "it is no list of names")
+        numbers = {label: i for i, label in enumerate(labels)}
+        groups = zip(self.optimizer.param_groups, self._group_labels(), strict=True)
+        for i, (group, label) in enumerate(groups):
             for key, old in group.items():
-                if key not in _NOT_SAVED and self._group_name(i, key) in state:
-                    new = _like(old, state[self._group_name(i, key)])
+                name = self._group_name(numbers.get(label, i), key)
+                if key not in _NOT_SAVED and name in state:
+                    new = _like(old, state[name])
                     if isinstance(old, torch.Tensor):
                         old.fill_(new)
                     else:
@@ -318,6 +325,14 @@ class OptimizerPart(Part):
             if parameter in made:
                 slots = made.pop(parameter)
                 made[parameter] = dict(sorted(slots.items(), key=lambda item: order.get(str(item[0]), len(order))))
+
+    def _groups_name(self) -> str:
+        return f"{self.prefix}/groups"
+
+    def _group_labels(self) -> list[str]:
+        """What tells groups apart when they come in another order: the name of the first parameter."""
+        groups = [group["params"] for group in self.optimizer.param_groups]
+        return [self._parameters[id(parameters[0])][1] if parameters else "" for parameters in groups]
 
     def _group_name(self, i: int, key: str) -> str:
         return f"{self.prefix}/param_groups/{i}/{escape(key)}"

@@ -51,6 +51,25 @@ class Restoring(support.InDirectory):
         self.assert_same(model.state_dict(), before)
         return [item for item in caught.exception.report.items if item.severity.name == "ERROR"]
 
+    def test_groups_in_another_order(self):
+        def job(order):
+            model = two_layers()
+            groups = [
+                {"params": list(model.children())[i].parameters(), "lr": 0.1 * i, "momentum": 0.5 * i} for i in order
+            ]
+            return {"model": model, "optimizer": torch.optim.SGD(groups)}
+
+        path = self.directory / "groups"
+        with pawl.torch.Checkpointer(path, **job([0, 1])) as ckpt:
+            ckpt.save()
+        again = job([1, 0])
+        for group in again["optimizer"].param_groups:
+            group["lr"] = group["momentum"] = 0.0
+        with pawl.torch.Checkpointer(path, **again) as ckpt:
+            ckpt.restore()
+        found = [(group["lr"], group["momentum"]) for group in again["optimizer"].param_groups]
+        self.assertEqual(found, [(0.1, 0.5), (0.0, 0.0)])
+
     # ---- PyTorch says nothing ----
 
     def test_a_dtype_that_is_cast_in_silence_R02(self):
