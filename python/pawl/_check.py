@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _abi
 from ._error import UsageError, check, decode, error_handle
-from ._handle import Handle, text_bytes
+from ._handle import Handle, text_bytes, whole_number
 from ._library import lib
 from ._memory import Memory, memory_of
 from ._state import State
@@ -115,5 +115,6 @@ def check_data_position(state: State, name: str, position: int) -> None:
     Raises:
         Mismatch: names both.
     """
+    position = whole_number("position", position)
     with state._held() as pointer:
         check(lib.pawl_check_data_position(pointer, text_bytes("the name", name), position, error_handle()))

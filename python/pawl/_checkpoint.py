@@ -17,7 +17,7 @@ from ._abi import Dtype, EventKind, Kind, Severity, Status, StepStatus
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
 from ._group import Group, calling
-from ._handle import Handle, path_bytes, text_bytes, whole_number
+from ._handle import Handle, fill_options, path_bytes, text_bytes, whole_number
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._progress import Progress, shown
@@ -33,7 +33,7 @@ Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 def _open_options(step: int | None) -> _abi.OpenOptions:
     options = _abi.OpenOptions(log=ctypes.pointer(log_options()))
     if step is not None:
-        options.step = ctypes.pointer(ctypes.c_int64(whole_number("the step", step)))
+        options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
     return options
 
 
@@ -367,6 +367,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
     def read_rank(self, name: str, rank: int) -> bytes:
         """A rank's own bytes of a per-rank entry."""
         raw, size = text_bytes("the name", name), ctypes.c_size_t()
+        rank = whole_number("rank", rank, ctypes.c_int)
         with self._held() as pointer:
             check(lib.pawl_checkpoint_read_rank(pointer, raw, rank, None, 0, ctypes.byref(size), error_handle()))
             found = ctypes.create_string_buffer(max(size.value, 1))
@@ -621,6 +622,7 @@ def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
             Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
         )
 
-    options = _abi.DoctorOptions(need_bytes=need_bytes)
+    options = _abi.DoctorOptions()
+    fill_options(options, {"need_bytes": need_bytes})
     check(lib.pawl_doctor(path_bytes(path), ctypes.byref(options), each, None, None, error_handle()))
     return found

@@ -9,7 +9,7 @@ import logging
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from ._error import Error, UsageError
@@ -76,19 +76,33 @@ def fill_options(options: ctypes.Structure, values: dict[str, Any]) -> None:
         except TypeError:
             raise TypeError(f"{name}={value!r} is of the wrong type: {type(value).__name__}") from None
         held = getattr(options, name)
-        if isinstance(held, int) and held != value:  # ctypes keeps the lower bits, and says nothing
-            raise UsageError(f"{name}={value!r} is out of range")
+        if isinstance(held, int) and held != value:
+            raise _out_of_range(name, value, 8 * getattr(type(options), name).size)
 
 
-def whole_number(what: str, value: object) -> int:
-    """A number for libpawl, of 64 bits; ctypes would keep the lower ones of a larger number, and say nothing."""
+# ctypes keeps the lower bits of a number that is too large, and says nothing.
+
+
+def _out_of_range(what: str, number: object, bits: int) -> UsageError:
+    return UsageError(f"{what}={number} is out of range: its place in the interface has {bits} bits")
+
+
+def whole_number(what: str, value: object, of: type[ctypes.c_int64 | ctypes.c_int] = ctypes.c_int64) -> int:
+    """A number that is handed to libpawl as a signed integer of that type."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise UsageError(f"{what} is a whole number, not {value!r}") from None
-    if not -(2**63) <= number < 2**63:
-        raise UsageError(f"{what} {number} is out of range: it has 64 bits at most")
+        raise UsageError(f"{what}={value!r} is not a whole number") from None
+    bits = 8 * ctypes.sizeof(of)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise _out_of_range(what, number, bits)
     return number
+
+
+def whole_numbers(what: str, values: Iterable[int], of: type[ctypes.c_int64 | ctypes.c_int] = ctypes.c_int64) -> Any:
+    """An array of them; of one element where there are none."""
+    numbers = [whole_number(what, value, of) for value in values]
+    return (of * max(len(numbers), 1))(*numbers)
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:

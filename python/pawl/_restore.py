@@ -66,7 +66,7 @@ def restore_options(
     """``pawl_restore_options`` from the arguments of a restore."""
     options = _abi.RestoreOptions()
     if step is not None:
-        options.step = ctypes.pointer(ctypes.c_int64(whole_number("the step", step)))
+        options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
     fill_options(options, {name: policy(name, value) for name, value in policies.items()})
     fill_options(options, {name: int(value) for name, value in switches.items()})
     if renames:

@@ -19,7 +19,7 @@ from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._error import Error, UsageError, check, decode, error_handle, failure
 from ._group import Group, calling
-from ._handle import Handle, close_after, fill_options, path_bytes, text_bytes, whole_number
+from ._handle import Handle, close_after, fill_options, path_bytes, text_bytes, whole_number, whole_numbers
 from ._interrupt import Interruptible
 from ._library import lib
 from ._report import Report
@@ -248,7 +248,7 @@ class Run(Handle):
                 "in_flight_bytes": in_flight_bytes,
                 "bandwidth_bytes_per_s": bandwidth_bytes_per_s,
                 "io_priority": _choice("io_priority", io_priority, IoPriority),
-                "cpus": (ctypes.c_int * len(numbers))(*numbers) if numbers else None,
+                "cpus": whole_numbers("cpus", numbers, ctypes.c_int) if numbers else None,
                 "cpu_count": len(numbers),
                 "hang_deadline_s": hang_deadline_s,
                 "no_event_file": int(no_event_file),
@@ -335,7 +335,7 @@ class Run(Handle):
                 started then: call it again to save.
         """
         require_state(state)
-        step = whole_number("the step", step)
+        step = whole_number("step", step)
         options, kept = self._save_options(metrics, pin)
         if self._on_busy == OnBusy.WAIT:
             self._wait(timeout)
@@ -364,7 +364,7 @@ class Run(Handle):
             Timeout: it was too short, and the save was given up; says which step is safe.
         """
         require_state(state)
-        step = whole_number("the step", step)
+        step = whole_number("step", step)
         options, kept = self._save_options(metrics, pin)
         with self._held() as pointer, state._held() as saved:
             self._reading.add(state)
@@ -424,7 +424,7 @@ class Run(Handle):
     def due(self, step: int) -> bool:
         """Is a save due, by `save_every_steps` or `save_every_s`? Not twice at the same step."""
         with self._held() as pointer:
-            return bool(lib.pawl_due(pointer, whole_number("the step", step)))
+            return bool(lib.pawl_due(pointer, whole_number("step", step)))
 
     # ---- restoring ----
 
@@ -497,12 +497,12 @@ class Run(Handle):
     def pin(self, step: int, pinned: bool = True) -> None:
         """A pinned checkpoint is never removed by retention."""
         with self._held() as pointer:
-            check(lib.pawl_run_pin(pointer, whole_number("the step", step), int(pinned), error_handle()))
+            check(lib.pawl_run_pin(pointer, whole_number("step", step), int(pinned), error_handle()))
 
     def remove(self, step: int, *, force: bool = False) -> None:
         """Removes one checkpoint, pinned or not. Raises Busy where it is read, or is the only one."""
         with self._held() as pointer:
-            check(lib.pawl_run_remove(pointer, whole_number("the step", step), int(force), error_handle()))
+            check(lib.pawl_run_remove(pointer, whole_number("step", step), int(force), error_handle()))
 
     def gc(self, *, dry_run: bool = False) -> list[Leftover]:
         """Removes what interrupted saves left behind, and tells what that was; or what it would be."""
@@ -519,7 +519,7 @@ class Run(Handle):
     def rebuild(self, step: int, *, force: bool = False) -> None:
         """Writes a new index and manifest for `step` from its data files alone."""
         with self._held() as pointer:
-            check(lib.pawl_run_rebuild(pointer, whole_number("the step", step), int(force), error_handle()))
+            check(lib.pawl_run_rebuild(pointer, whole_number("step", step), int(force), error_handle()))
 
     # ---- closing ----
 
@@ -608,7 +608,7 @@ def _close_all() -> None:
 def watch_preemption(*watched: int) -> None:
     """Notes these signals [SIGTERM] for `preempted`; then calls the handlers of before."""
     numbers = watched or (signals.SIGTERM,)
-    check(lib.pawl_preemption_watch((ctypes.c_int * len(numbers))(*numbers), len(numbers), error_handle()))
+    check(lib.pawl_preemption_watch(whole_numbers("watched", numbers, ctypes.c_int), len(numbers), error_handle()))
 
 
 def preempted() -> int:

@@ -12,7 +12,7 @@ from ._abi import Box as CBox
 from ._abi import Dtype, Kind, Role
 from ._abi import Tensor as CTensor
 from ._error import UsageError, check, error_handle
-from ._handle import Handle, text_bytes
+from ._handle import Handle, fill_options, text_bytes, whole_numbers
 from ._library import lib
 from ._memory import Memory, memory_of
 
@@ -87,11 +87,6 @@ def role_of(name: str) -> Role:
         raise UsageError(f"there is no role {name!r}; there are {known}") from None
 
 
-def _numbers(values: Iterable[int]) -> Any:
-    values = tuple(values)
-    return (ctypes.c_int64 * max(len(values), 1))(*values)
-
-
 def _type(memory: Memory) -> str:
     return "complex128" if memory.parts else memory.dtype.name
 
@@ -104,7 +99,9 @@ class _Described:
         self.kept: list[object] = []
         self.owners: dict[str, tuple[object, list[Memory]]] = {}
 
-    def _pointer(self, numbers: Any) -> Any:
+    def _pointer(self, name: str, values: Iterable[int]) -> Any:
+        """To an array of these numbers. `name` is for messages."""
+        numbers = whole_numbers(name, values)
         self.kept.append(numbers)
         return ctypes.cast(numbers, ctypes.POINTER(ctypes.c_int64))
 
@@ -124,9 +121,9 @@ class _Described:
                     f"{name}: a box has {len(box.offset)} offsets and {ndim} dimensions in a "
                     f"tensor of {len(tensor.shape)}"
                 )
-            c_box.offset = self._pointer(_numbers((*box.offset, 0) if memory.parts else box.offset))
-            c_box.extent = self._pointer(_numbers(memory.shape))
-            c_box.strides = self._pointer(_numbers(memory.strides)) if memory.strides else None
+            c_box.offset = self._pointer(f"{name}: offset", (*box.offset, 0) if memory.parts else box.offset)
+            c_box.extent = self._pointer(f"{name}: extent", memory.shape)
+            c_box.strides = self._pointer(f"{name}: strides", memory.strides) if memory.strides else None
             c_box.data = memory.address
         self.kept.append(boxes)
         out.nboxes = len(memories)
@@ -146,16 +143,15 @@ class _Described:
             memory = memory_of(name, tensor.array)
             memories, shape = [memory], memory.shape
             out.data = memory.address
-            out.strides = self._pointer(_numbers(memory.strides)) if memory.strides else None
+            out.strides = self._pointer(f"{name}: strides", memory.strides) if memory.strides else None
         out.dtype = memories[0].dtype
         out.ndim = len(shape)
-        out.shape = self._pointer(_numbers(shape))
+        out.shape = self._pointer(f"{name}: shape", shape)
         out.role = role_of(tensor.role)
         out.slot_of = None if tensor.slot_of is None else text_bytes("the name", tensor.slot_of)
         out.slot = None if tensor.slot is None else text_bytes("the slot's name", tensor.slot)
         out.replicated = tensor.replicated
-        out.replica = tensor.replica
-        out.replica_count = tensor.replica_count
+        fill_options(out, {"replica": tensor.replica, "replica_count": tensor.replica_count})
         self.owners[name] = (tensor.array, memories)
 
 
@@ -354,10 +350,11 @@ class State(Handle):
 
 def _refuse_keys_that_became_one(pairs: list[tuple[str, object]]) -> None:
     """JSON has keys of text alone: 1 and "1" are one."""
-    keys = [key for key, _ in pairs]
-    for key in keys if len(set(keys)) != len(keys) else ():
-        if keys.count(key) > 1:
+    keys: set[str] = set()
+    for key, _ in pairs:
+        if key in keys:
             raise ValueError(f"two keys of a dict are both {key!r} there")
+        keys.add(key)
 
 
 def _json_text(name: str, value: object) -> bytes:

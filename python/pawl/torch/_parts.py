@@ -246,9 +246,9 @@ class OptimizerPart(Part):
                 if key not in _NOT_SAVED:
                     role = "other" if self._scheduled and key in _SCHEDULED else "hyperparameter"
                     values[self._group_name(i, key)] = Json(_hyperparameter(value)), role, False
-        values[self._groups_name()] = Json(self._group_labels()), "other", False
-        order = dict.fromkeys(itertools.chain.from_iterable(self.optimizer.state.values()))
-        values[f"{self.prefix}/slots"] = Json([str(slot) for slot in order]), "other", False
+        slots = dict.fromkeys(itertools.chain.from_iterable(self.optimizer.state.values()))
+        order = {"slots": [str(slot) for slot in slots], "groups": self._first_names()}
+        values[f"{self.prefix}/slots"] = Json(order), "other", False
         values.update(self._objects.values())
         return values
 
@@ -298,18 +298,14 @@ class OptimizerPart(Part):
             if name in state:  # what was supplied for a step that is damaged is not
                 self.optimizer.state[self._parameters[key][0]][slot] = tensor
         self._objects.restored(state)
-        order = state.get(f"{self.prefix}/slots") or []
-        if not (isinstance(order, list) and all(isinstance(slot, str) for slot in order)):
-            raise damaged(f"{self.prefix}/slots", "it is no list of names")
-        self._put_in_order(order)
-        labels = state.get(self._groups_name()) or []
-        if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
-            raise damaged(self._groups_name(), "it is no list of names")
-        numbers = {label: i for i, label in enumerate(labels)}
-        groups = zip(self.optimizer.param_groups, self._group_labels(), strict=True)
-        for i, (group, label) in enumerate(groups):
+        slots, first_names = self._order_then(state.get(f"{self.prefix}/slots") or {})
+        self._put_in_order(slots)
+        numbers = self._numbers_then(first_names)
+        for group, number in zip(self.optimizer.param_groups, numbers, strict=True):
+            if number is None:
+                continue
             for key, old in group.items():
-                name = self._group_name(numbers.get(label, i), key)
+                name = self._group_name(number, key)
                 if key not in _NOT_SAVED and name in state:
                     new = _like(old, state[name])
                     if isinstance(old, torch.Tensor):
@@ -326,13 +322,29 @@ class OptimizerPart(Part):
                 slots = made.pop(parameter)
                 made[parameter] = dict(sorted(slots.items(), key=lambda item: order.get(str(item[0]), len(order))))
 
-    def _groups_name(self) -> str:
-        return f"{self.prefix}/groups"
+    def _order_then(self, saved: Any) -> tuple[list[str], list[str]]:
+        """Names of slots, and of each group's first parameter, as a checkpoint has them."""
+        if isinstance(saved, list):  # as it was saved before groups had a part in it
+            saved = {"slots": saved}
+        if not isinstance(saved, dict):
+            raise damaged(f"{self.prefix}/slots", "it has no lists of names")
+        slots, first_names = saved.get("slots", []), saved.get("groups", [])
+        for names in (slots, first_names):
+            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+                raise damaged(f"{self.prefix}/slots", "it has no lists of names")
+        return slots, first_names
 
-    def _group_labels(self) -> list[str]:
+    def _first_names(self) -> list[str]:
         """What tells groups apart when they come in another order: the name of the first parameter."""
         groups = [group["params"] for group in self.optimizer.param_groups]
         return [self._parameters[id(parameters[0])][1] if parameters else "" for parameters in groups]
+
+    def _numbers_then(self, first_names: list[str]) -> list[int | None]:
+        """The number of each group when it was saved; None: the group of that number is another one now."""
+        numbers = {name: i for i, name in enumerate(first_names) if name}
+        now = self._first_names()
+        elsewhere = {numbers[name] for name in now if name in numbers}
+        return [numbers.get(name, None if i in elsewhere else i) for i, name in enumerate(now)]
 
     def _group_name(self, i: int, key: str) -> str:
         return f"{self.prefix}/param_groups/{i}/{escape(key)}"

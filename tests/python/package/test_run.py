@@ -240,14 +240,26 @@ class Saving(support.InDirectory):
                     lambda step=step: run.remove(step),
                     lambda step=step: run.rebuild(step),
                 ):
-                    with self.subTest(step=step), self.assertRaisesRegex(pawl.UsageError, "the step"):
+                    with self.subTest(step=step), self.assertRaisesRegex(pawl.UsageError, "step="):
                         call()
             run.save(state, 5)
             run.wait()
-            with self.assertRaisesRegex(pawl.UsageError, "the step 18446744073709551621 is out of range"):
+            with self.assertRaisesRegex(pawl.UsageError, "step=18446744073709551621 is out of range"):
                 run.restore(state, step=2**64 + 5)
-        with self.assertRaisesRegex(pawl.UsageError, "out of range"):
-            pawl.open(self.run_path, step=2**64 + 5)
+        with pawl.open(self.run_path) as checkpoint:
+            for refused in (
+                lambda: pawl.open(self.run_path, step=2**64 + 5),
+                lambda: checkpoint.read_rank("step", 2**32),
+                lambda: pawl.doctor(self.run_path, need_bytes=2**64 + 1),
+                lambda: pawl.doctor(self.run_path, need_bytes=-1),
+                lambda: pawl.watch_preemption(2**32 + signal.SIGTERM),
+                lambda: pawl.check_data_position(state, "step", 2**64),
+                lambda: pawl.State({"x": pawl.Tensor(bytearray(4), replica=2**32, replica_count=2)}),
+                lambda: pawl.State({"x": pawl.Tensor([pawl.Box((2**64,), bytearray(4))], shape=(4,))}),
+                lambda: pawl.State({"x": pawl.Tensor([pawl.Box((0,), bytearray(4))], shape=(2**64 + 4,))}),
+            ):
+                with self.assertRaisesRegex(pawl.UsageError, "out of range"):
+                    refused()
 
 
 class Restoring(support.InDirectory):

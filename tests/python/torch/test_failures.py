@@ -2,12 +2,15 @@
 """For each way in which a restore or a save fails: what PyTorch does, silent ones first, and what pawl says."""
 
 import collections
+import contextlib
 import copy
 import gc
 import logging
 import os
 import resource
+import shutil
 import threading
+import unittest.mock
 
 import support  # first: it finds the package
 import torch
@@ -15,6 +18,7 @@ from torch import nn
 
 import pawl
 import pawl.torch
+from pawl.torch import _parts
 
 
 def two_layers(width=3, first="a"):
@@ -69,6 +73,60 @@ class Restoring(support.InDirectory):
             ckpt.restore()
         found = [(group["lr"], group["momentum"]) for group in again["optimizer"].param_groups]
         self.assertEqual(found, [(0.1, 0.5), (0.0, 0.0)])
+
+    def optimizers_of(self, *saved_and_restored):
+        """Learning rates after a restore of one optimizer's checkpoint into another; groups are (parameters, lr)."""
+        model = two_layers()
+        named = dict(model.named_parameters())
+        for i, groups in enumerate(saved_and_restored):
+            optimizer = torch.optim.SGD(
+                [{"params": [named[name] for name in names.split()], "lr": rate} for names, rate in groups]
+            )
+            with pawl.torch.Checkpointer(self.directory / "groups", model=model, optimizer=optimizer) as ckpt:
+                ckpt.restore() if i else ckpt.save()
+        return [group["lr"] for group in optimizer.param_groups]
+
+    def test_groups_with_other_parameters(self):
+        whole = [("a.weight a.bias", 1.0), ("b.weight b.bias", 2.0)]
+        for restored, expected in (
+            ([("a.bias a.weight", 8.0), ("b.weight b.bias", 9.0)], [1.0, 2.0]),  # the number is all that is known
+            ([("b.weight a.bias", 8.0), ("b.bias a.weight", 9.0)], [2.0, 9.0]),  # and here it is another group's
+            ([("b.weight", 8.0), ("a.weight a.bias b.bias", 9.0)], [2.0, 1.0]),
+        ):
+            with self.subTest(restored=restored):
+                shutil.rmtree(self.directory / "groups", ignore_errors=True)
+                self.assertEqual(self.optimizers_of(whole, restored), expected)
+
+    def test_order_as_other_versions_save_it(self):
+        groups = [("a.weight a.bias", 1.0), ("b.weight b.bias", 2.0)]
+        again = [("a.weight a.bias", 8.0), ("b.weight b.bias", 9.0)]
+        values = _parts.OptimizerPart.values
+        for order, accepted in (
+            (["exp_avg"], True),
+            ({}, True),
+            ({"groups": "a"}, False),
+            ({"slots": [1]}, False),
+            (7, False),
+        ):
+            saved = {"optimizer/slots": (_parts.Json(order), "other", False)}
+            shutil.rmtree(self.directory / "groups", ignore_errors=True)
+            with (
+                self.subTest(order=order),
+                contextlib.nullcontext() if accepted else self.assertRaisesRegex(pawl.Damaged, "optimizer/slots"),
+                unittest.mock.patch.object(
+                    _parts.OptimizerPart, "values", lambda part, saved=saved: values(part) | saved
+                ),
+            ):
+                self.assertEqual(self.optimizers_of(groups, again), [1.0, 2.0])
+
+    def test_groups_without_parameters(self):
+        empty = [{"params": [], "lr": rate} for rate in (1.0, 2.0)]
+        model = two_layers()
+        for i in range(2):
+            optimizer = torch.optim.SGD([*copy.deepcopy(empty), {"params": model.parameters(), "lr": 3.0}])
+            with pawl.torch.Checkpointer(self.directory / "groups", model=model, optimizer=optimizer) as ckpt:
+                ckpt.restore() if i else ckpt.save()
+        self.assertEqual([group["lr"] for group in optimizer.param_groups], [1.0, 2.0, 3.0])
 
     # ---- PyTorch says nothing ----
 
