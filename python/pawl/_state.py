@@ -187,10 +187,11 @@ class State(Handle):
         state["training/config"] = {"width": 64}        # as JSON
 
     What is assigned decides what the entry is: ``bool``, ``int`` (64 bits), ``float``, ``str``,
-    ``bytes``, ``dict`` and ``list`` (as JSON) are values; everything else must be an array, or a
-    `Tensor` that says more of one. Assigning to a tensor of the state gives it new memory,
-    which must have the dtype and shape of the old. Reading a tensor gives back the array that was
-    assigned, reading a value the value, as it is after a restore. A value keeps its role.
+    ``bytes``, ``dict`` and ``list`` (as JSON: keys come back as text, tuples as lists) are values;
+    everything else must be an array, or a `Tensor` that says more of one. Assigning to a tensor of
+    the state gives it new memory, which must have the dtype and shape of the old. Reading a tensor
+    gives back the array that was assigned, reading a value the value, as it is after a restore. A
+    value keeps its role.
 
     The arrays are referenced as long as they are in the state, and must not change between
     `Run.save` and `Run.fence`. Names are listed in the order in which they were added.
