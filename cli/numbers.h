@@ -34,7 +34,5 @@ void numbers_widen(pawl_dtype dtype, const void *from, double *to, size_t count)
 bool numbers_wide(pawl_dtype dtype);
 /* Is the I64 or U64 at `a` less than the one at `b`? */
 bool numbers_below(pawl_dtype dtype, const void *a, const void *b);
-/* |a - b| of each pair: exact for 64-bit integers, NaN where one side is NaN. */
-void numbers_distance(pawl_dtype dtype, const void *a, const void *b, double *to, size_t count);
 
 #endif

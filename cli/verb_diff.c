@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl diff: compares two checkpoints by walking their sorted entries side by side. */
+/* pawl diff: compares two checkpoints. */
 #include "about.h"
+#include "cli.h"
 #include "diff.h"
 #include "numbers.h"
 #include "signals.h"
@@ -9,97 +10,75 @@
 #include <inttypes.h>
 #include <string.h>
 
-static pawl_status merge_walks(comparison *c, pawl_entries *walk_a, pawl_entries *walk_b) {
-    pawl_entry_info a = {.struct_size = sizeof a};
-    pawl_entry_info b = {.struct_size = sizeof b};
-    int more_a = 1;
-    int more_b = 1;
-    int order = 0; /* which walk goes on: negative A's, positive B's, 0 both */
-    for (;;) {
-        pawl_status status =
-            order <= 0 ? pawl_entries_next(walk_a, &a, &more_a, c->out->err) : PAWL_OK;
-        if (status == PAWL_OK && order >= 0) {
-            status = pawl_entries_next(walk_b, &b, &more_b, c->out->err);
-        }
-        if (status != PAWL_OK) {
-            (void)diff_queue_end(c);
-            return status;
-        }
-        if (!more_a && !more_b) {
-            return diff_queue_end(c);
-        }
-        order = !more_a ? 1 : !more_b ? -1 : strcmp(a.name, b.name);
-        status = diff_queue_add(c, order <= 0 ? &a : NULL, order >= 0 ? &b : NULL);
-        if (status != PAWL_OK) {
-            return status;
-        }
-    }
+typedef struct comparison {
+    output *out;
+    table *rows; /* NULL when printing JSON */
+    pawl_diff_result found;
+} comparison;
+
+static void on_difference(void *context, const pawl_diff_item *difference) {
+    const comparison *c = context;
+    diff_show(c->out, c->rows, difference);
 }
 
-pawl_status diff_entries(comparison *c) {
-    SCOPED(scoped_entries) pawl_entries *walk_a = NULL;
-    SCOPED(scoped_entries) pawl_entries *walk_b = NULL;
-    pawl_status status = pawl_entries_open(c->a, "", &walk_a, c->out->err);
-    if (status == PAWL_OK) {
-        status = pawl_entries_open(c->b, "", &walk_b, c->out->err);
-    }
-    if (status == PAWL_OK) {
-        status = merge_walks(c, walk_a, walk_b);
-    }
-    diff_queue_free(c);
-    return status;
+static void on_progress(void *context, uint64_t done_bytes, uint64_t of_bytes) {
+    const comparison *c = context;
+    progress_update(&c->out->progress, done_bytes, of_bytes);
 }
 
-static bool is_identical(const comparison *c) {
-    return c->different + c->only_a + c->only_b == 0;
+static int is_stop_wanted(void *context) {
+    (void)context;
+    return signals_caught();
 }
 
-static void print_totals(const comparison *c) {
+static bool is_identical(const pawl_diff_result *found) {
+    return found->different + found->only_a + found->only_b == 0;
+}
+
+static void print_totals(output *out, const pawl_diff_result *found, bool structure) {
     char same[TEXT_SIZE];
     char max[NUMBER_SIZE];
     char uncompared[TEXT_SIZE];
-    if (is_identical(c)) {
-        output_line(c->out, "no difference%s in %s", c->structure ? " of structure" : "",
-                    text_count(same, c->same, "entry", "entries"));
+    if (is_identical(found)) {
+        output_line(out, "no difference%s in %s", structure ? " of structure" : "",
+                    text_count(same, found->same, "entry", "entries"));
         return;
     }
-    bool apart = c->max_abs > 0;
-    snprintf(uncompared, sizeof uncompared, "; %" PRIu64 " not compared", c->uncompared);
+    bool apart = found->max_abs > 0;
+    snprintf(uncompared, sizeof uncompared, "; %" PRIu64 " not compared", found->uncompared);
     putchar('\n');
-    output_line(c->out,
+    output_line(out,
                 "%s the same, %" PRIu64 " different, %" PRIu64 " only in A, %" PRIu64
                 " only in B%s%s%s",
-                text_count(same, c->same, "entry", "entries"), c->different, c->only_a, c->only_b,
-                apart ? "; numbers differ by at most " : "",
-                apart ? number_text(max, c->max_abs, SHOWN_DIGITS) : "",
-                c->uncompared > 0 ? uncompared : "");
+                text_count(same, found->same, "entry", "entries"), found->different, found->only_a,
+                found->only_b, apart ? "; numbers differ by at most " : "",
+                apart ? number_text(max, found->max_abs, SHOWN_DIGITS) : "",
+                found->uncompared > 0 ? uncompared : "");
 }
 
-static void put_totals(json *j, const comparison *c) {
-    json_put_bool(j, "identical", is_identical(c));
-    json_put_uint(j, "same", c->same);
-    json_put_uint(j, "different", c->different);
-    json_put_uint(j, "only_a", c->only_a);
-    json_put_uint(j, "only_b", c->only_b);
-    json_put_uint(j, "uncompared", c->uncompared);
-    json_put_number(j, "max_abs", c->max_abs, EXACT_DIGITS);
+static void put_totals(json *j, const pawl_diff_result *found) {
+    json_put_bool(j, "identical", is_identical(found));
+    json_put_uint(j, "same", found->same);
+    json_put_uint(j, "different", found->different);
+    json_put_uint(j, "only_a", found->only_a);
+    json_put_uint(j, "only_b", found->only_b);
+    json_put_uint(j, "uncompared", found->uncompared);
+    json_put_number(j, "max_abs", found->max_abs, EXACT_DIGITS);
 }
 
-static pawl_status describe_side(comparison *c, const char *key, const char *run,
-                                 pawl_checkpoint *from) {
+static pawl_status describe_side(output *out, const char *key, const char *run,
+                                 const pawl_checkpoint *from) {
     pawl_checkpoint_info about = {.struct_size = sizeof about};
-    pawl_status status = pawl_checkpoint_describe(from, &about, c->out->err);
+    pawl_status status = pawl_checkpoint_describe(from, &about, out->err);
     if (status != PAWL_OK) {
         return status;
     }
-    c->of_bytes += about.data_bytes;
-    c->world_size = about.world_size > c->world_size ? about.world_size : c->world_size;
-    if (!c->out->as_json) {
+    if (!out->as_json) {
         SCOPED(scoped_free) char *origin = about_origin(&about);
-        output_field(c->out, strcmp(key, "a") == 0 ? "A" : "B", "%s %s", run, origin);
+        output_field(out, strcmp(key, "a") == 0 ? "A" : "B", "%s %s", run, origin);
         return PAWL_OK;
     }
-    json *j = &c->out->json;
+    json *j = &out->json;
     json_begin_object(j, key, JSON_INLINE);
     json_put_text(j, "run", run);
     about_json_step(j, about.step);
@@ -110,33 +89,49 @@ static pawl_status describe_side(comparison *c, const char *key, const char *run
     return PAWL_OK;
 }
 
-static int report_differences(comparison *c) {
+static pawl_status tell_differences(comparison *c, pawl_checkpoint *a, pawl_checkpoint *b,
+                                    bool structure) {
     static const column columns[] = {{.title = "DIFFERENCE"},
                                      {.title = "ENTRY", .shorten_turn = 2},
                                      {.title = "DETAIL", .shorten_turn = 1, .keeps = 20}};
-    if (c->out->as_json) {
-        json_put_bool(&c->out->json, "structure_only", c->structure);
-        json_begin_array(&c->out->json, "differences", JSON_LINES);
-    } else {
+    const pawl_diff_options options = {
+        .struct_size = sizeof options,
+        .difference = on_difference,
+        .progress = on_progress,
+        .context = c,
+        .structure_only = structure,
+        .stop = is_stop_wanted,
+    };
+    c->found.struct_size = sizeof c->found;
+    if (!c->out->as_json) {
         putchar('\n');
-        c->table = table_new(c->out, columns, sizeof columns / sizeof columns[0]);
+        c->rows = table_new(c->out, columns, sizeof columns / sizeof columns[0]);
     }
     progress_begin(&c->out->progress, "comparing");
-    pawl_status status = diff_entries(c);
+    pawl_status status = pawl_checkpoint_diff(a, b, &options, &c->found, c->out->err);
     progress_hide(&c->out->progress);
-    if (c->table != NULL) {
-        table_end(c->table);
+    if (c->rows != NULL) {
+        table_end(c->rows);
     }
-    if (status != PAWL_OK) {
-        return output_fail(c->out);
+    return status;
+}
+
+static int report_differences(output *out, pawl_checkpoint *a, pawl_checkpoint *b, bool structure) {
+    comparison c = {.out = out};
+    if (out->as_json) {
+        json_put_bool(&out->json, "structure_only", structure);
+        json_begin_array(&out->json, "differences", JSON_LINES);
     }
-    if (c->out->as_json) {
-        json_close(&c->out->json);
-        put_totals(&c->out->json, c);
+    if (tell_differences(&c, a, b, structure) != PAWL_OK) {
+        return output_fail(out);
+    }
+    if (out->as_json) {
+        json_close(&out->json);
+        put_totals(&out->json, &c.found);
     } else {
-        print_totals(c);
+        print_totals(out, &c.found, structure);
     }
-    return is_identical(c) ? EXIT_DONE : EXIT_DIFFERENT;
+    return is_identical(&c.found) ? EXIT_DONE : EXIT_DIFFERENT;
 }
 
 int verb_diff(const arguments *args, output *out) {
@@ -146,13 +141,10 @@ int verb_diff(const arguments *args, output *out) {
     const target *bt = &args->targets[1];
     signals_catch();
     if (target_open(at->run, at->step, out, &a) != PAWL_OK ||
-        target_open(bt->run, bt->step, out, &b) != PAWL_OK) {
+        target_open(bt->run, bt->step, out, &b) != PAWL_OK ||
+        describe_side(out, "a", at->run, a) != PAWL_OK ||
+        describe_side(out, "b", bt->run, b) != PAWL_OK) {
         return output_fail(out);
     }
-    comparison c = {.out = out, .a = a, .b = b, .structure = args->structure};
-    if (describe_side(&c, "a", at->run, a) != PAWL_OK ||
-        describe_side(&c, "b", bt->run, b) != PAWL_OK) {
-        return output_fail(out);
-    }
-    return report_differences(&c);
+    return report_differences(out, a, b, args->structure);
 }

@@ -13,6 +13,7 @@
  *     pawl/preemption.h   being told to end
  *     pawl/restore.h      restoring
  *     pawl/checkpoint.h   looking at checkpoints, verify
+ *     pawl/diff.h         comparing two checkpoints
  *     pawl/doctor.h       could a job save here?
  *     pawl/view.h         a tensor of a checkpoint as read-only memory
  *     pawl/event.h        what happened to a run, as it happens and later
@@ -61,6 +62,7 @@
 
 #include <pawl/check.h>
 #include <pawl/checkpoint.h>
+#include <pawl/diff.h>
 #include <pawl/doctor.h>
 #include <pawl/error.h>
 #include <pawl/event.h>

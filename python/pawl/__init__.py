@@ -28,6 +28,7 @@ from ._checkpoint import (
     open,
     verify,
 )
+from ._diff import Comparison, Difference, Distances, diff
 from ._entry import Entry
 from ._error import (
     Busy,
@@ -64,8 +65,11 @@ __all__ = [
     "Busy",
     "Canceled",
     "Checkpoint",
+    "Comparison",
     "Damaged",
+    "Difference",
     "Discovered",
+    "Distances",
     "Entry",
     "Error",
     "Event",
@@ -97,6 +101,7 @@ __all__ = [
     "Verification",
     "check_data_position",
     "check_gradients",
+    "diff",
     "discover",
     "doctor",
     "events",

@@ -180,6 +180,20 @@ class Severity(Number):
     ERROR = 3
 
 
+class DiffKind(Number):
+    """``pawl_diff_kind``."""
+
+    ONLY_IN_A = 1
+    ONLY_IN_B = 2
+    DIFFERS_IN_KIND = 3
+    DIFFERS_IN_DTYPE = 4
+    DIFFERS_IN_SHAPE = 5
+    DIFFERS_IN_ROLE = 6
+    DIFFERS_IN_HYPERPARAMETER = 7
+    DIFFERS_IN_VALUE = 8
+    DIFFERS_IN_NUMBERS = 9
+
+
 class StepStatus(Number):
     """``pawl_step_status``."""
 
@@ -548,6 +562,57 @@ class VerifyResult(Struct):
     ]
 
 
+class Distances(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("elements", c_uint64),
+        ("differing", c_uint64),
+        ("nan_on_one_side", c_uint64),
+        ("max_abs", c_double),
+        ("mean_abs", c_double),
+        ("compared", c_int),
+    ]
+
+
+class DiffItem(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("name", c_char_p),
+        ("a", POINTER(EntryInfo)),
+        ("b", POINTER(EntryInfo)),
+        ("distances", POINTER(Distances)),
+        ("ranks", c_int),
+        ("of_ranks", c_int),
+    ]
+
+
+DIFFERENCE_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, POINTER(DiffItem))
+
+
+class DiffOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("difference", DIFFERENCE_FUNCTION),
+        ("progress", PROGRESS_FUNCTION),
+        ("context", c_void_p),
+        ("structure_only", c_int),
+        ("stop", STOP_FUNCTION),
+    ]
+
+
+class DiffResult(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("same", c_uint64),
+        ("different", c_uint64),
+        ("only_a", c_uint64),
+        ("only_b", c_uint64),
+        ("uncompared", c_uint64),
+        ("max_abs", c_double),
+    ]
+
+
 class Event(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -621,6 +686,10 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_problem": Problem,
     "pawl_verify_options": VerifyOptions,
     "pawl_verify_result": VerifyResult,
+    "pawl_distances": Distances,
+    "pawl_diff_item": DiffItem,
+    "pawl_diff_options": DiffOptions,
+    "pawl_diff_result": DiffResult,
     "pawl_event": Event,
     "pawl_finding": Finding,
     "pawl_array": Array,

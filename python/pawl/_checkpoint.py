@@ -8,12 +8,13 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import EllipsisType, TracebackType
 from typing import Any
 
 from . import _abi
 from ._abi import Dtype, EventKind, Kind, Severity, Status, StepStatus
+from ._callbacks import Callbacks
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
 from ._group import Group, calling
@@ -445,44 +446,23 @@ class Checkpoint(Handle, Mapping[str, Any]):
 
     def _verify(self, progress: Progress | None) -> Verification:
         problems: list[Problem] = []
-        raised: list[BaseException] = []
+        callbacks = Callbacks()
 
-        def kept(call: Callable[..., None]) -> Callable[..., None]:
-            """What it raises, Ctrl-C too, is kept for the caller: it cannot pass through the library."""
-
-            def guarded(*arguments: Any) -> None:
-                try:
-                    if not raised:
-                        call(*arguments)
-                except BaseException as why:
-                    raised.append(why)
-
-            return guarded
-
-        def tell_problem(_context: int | None, found: Any) -> None:
+        def tell_problem(found: Any) -> None:
             it = found.contents
             problems.append(
                 Problem(decode(it.file) or "", decode(it.entry), it.offset, it.length, decode(it.text) or "")
             )
 
-        def tell_progress(_context: int | None, done: int, of: int) -> None:
-            if progress is not None:
-                progress(done, of)
-
-        @_abi.STOP_FUNCTION  # type: ignore[untyped-decorator]
-        def stop(_context: int | None) -> int:
-            return int(bool(raised))
-
         options = _abi.VerifyOptions(
-            problem=_abi.PROBLEM_FUNCTION(kept(tell_problem)),
-            progress=_abi.PROGRESS_FUNCTION(kept(tell_progress)),
-            stop=stop,
+            problem=_abi.PROBLEM_FUNCTION(callbacks.kept(tell_problem)),
+            progress=callbacks.progress(progress),
+            stop=callbacks.stop,
         )
         result = _abi.VerifyResult()
         with self._held() as pointer:
             status = lib.pawl_checkpoint_verify(pointer, ctypes.byref(options), ctypes.byref(result), error_handle())
-            if raised:
-                raise raised[0]
+            callbacks.raise_kept()
             if not (status == Status.EDAMAGED and problems):  # which are told one by one
                 check(status)
             return Verification(result.files, result.bytes, result.entries, tuple(problems), decode(result.unverified))

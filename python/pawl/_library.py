@@ -67,6 +67,7 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {
     "pawl_report_step": (c_int64, [_HANDLE]),
     "pawl_report_totals": (_STATUS, [_HANDLE, POINTER(_abi.ReportCounts), _HANDLE]),
     "pawl_report_json": (_TEXT, [_HANDLE]),
+    "pawl_diff_kind_name": (_TEXT, [c_int]),
     "pawl_catalog_free": (None, [_HANDLE]),
     "pawl_catalog_count": (c_size_t, [_HANDLE]),
     "pawl_catalog_get": (POINTER(_abi.StepInfo), [_HANDLE, c_size_t]),
@@ -110,6 +111,10 @@ _WAITING: dict[str, tuple[Any, list[Any]]] = {
     "pawl_checkpoint_restore": (
         _STATUS,
         [_HANDLE, _HANDLE, POINTER(_abi.RestoreOptions), _OUT, _HANDLE],
+    ),
+    "pawl_checkpoint_diff": (
+        _STATUS,
+        [_HANDLE, _HANDLE, POINTER(_abi.DiffOptions), POINTER(_abi.DiffResult), _HANDLE],
     ),
     "pawl_checkpoint_verify": (
         _STATUS,

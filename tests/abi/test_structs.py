@@ -144,7 +144,8 @@ class Variant:
         environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
         done = subprocess.run([folder / "tour", folder / "run"], text=True, timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
-        shutil.rmtree(folder / "run", ignore_errors=True)
+        for run in ("run", "run-beside"):
+            shutil.rmtree(folder / run, ignore_errors=True)
         said = done.stdout.replace(str(folder), "...")
         return said if done.returncode == 0 else f"{said}\nended with {done.returncode}"
 

@@ -110,6 +110,15 @@ static void on_problem(void *context, const pawl_problem *problem) {
     *problems += strlen(problem->file) > 0 && problem->length > 0;
 }
 
+static void on_difference(void *context, const pawl_diff_item *item) {
+    int *differing = context;
+    HANDED_OUT(pawl_diff_item, item);
+    if (item->distances != NULL) {
+        HANDED_OUT(pawl_distances, item->distances);
+        *differing += (int)item->distances->differing;
+    }
+}
+
 /* ---- stations ------------------------------------------------------------------------------- */
 
 static float weights[ROWS][2];
@@ -354,6 +363,37 @@ static void verify(pawl_checkpoint *checkpoint, const char *what) {
     OUTPUT_END(pawl_verify_result, result);
 }
 
+/* A run beside the other, whose weights differ in one number. */
+static void save_beside(const char *path, const pawl_storage *storage) {
+    int lines = 0;
+    int events = 0;
+    weights[0][0] += 1;
+    pawl_state *state = make_state("weights");
+    pawl_run *run = open_run(path, &lines, &events, storage);
+    save(run, state, 2);
+    must("close", pawl_run_close(run, 0, err));
+    pawl_state_free(state);
+}
+
+static void compare(pawl_checkpoint *a, const char *path, const pawl_storage *storage) {
+    int differing = 0;
+    pawl_checkpoint *b = NULL;
+    pawl_diff_options options = {
+        .struct_size = sizeof options, .difference = on_difference, .context = &differing};
+    ADD_pawl_diff_options(&options);
+    OUTPUT(pawl_diff_result, result);
+    pawl_open_options newest = {.struct_size = sizeof newest, .storage = storage};
+    char beside[4096];
+    (void)snprintf(beside, sizeof beside, "%s-beside", path);
+    save_beside(beside, storage);
+    must("open beside", pawl_checkpoint_open(beside, &newest, &b, err));
+    must("diff", pawl_checkpoint_diff(a, b, &options, result, err));
+    printf("diff: %d same, %d different, %d numbers\n", (int)result->same, (int)result->different,
+           differing);
+    OUTPUT_END(pawl_diff_result, result);
+    pawl_checkpoint_close(b);
+}
+
 /* Flips a byte in the middle of the step's data file. */
 static void damage(pawl_checkpoint *checkpoint) {
     char path[4096];
@@ -455,6 +495,7 @@ int main(int argc, char **argv) {
     LAST_pawl_open_options(&options, &second);
     must("open step", pawl_checkpoint_open(path, &options, &checkpoint, err));
     look_into(checkpoint);
+    compare(checkpoint, path, storage);
     verify(checkpoint, "verify");
     damage(checkpoint);
     verify(checkpoint, "verify damage");

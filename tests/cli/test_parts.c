@@ -236,24 +236,6 @@ static void test_number_text_reads_back_as_the_same_number(void **state) {
     assert_string_equal(numbers_element(out, PAWL_U64, &most, 6), "18446744073709551615");
 }
 
-static void test_distance_of_large_integers_is_exact(void **state) {
-    (void)state;
-    const int64_t a[] = {INT64_MAX, INT64_MIN};
-    const int64_t b[] = {INT64_MAX - 1, INT64_MAX};
-    double far[2];
-    numbers_distance(PAWL_I64, a, b, far, 2);
-    assert_true(far[0] == 1.0 && far[1] == 0x1p64);
-}
-
-static void test_distance_of_equal_infinities_is_zero(void **state) {
-    (void)state;
-    const float a[] = {INFINITY, INFINITY, NAN};
-    const float b[] = {INFINITY, 1, 1};
-    double far[3];
-    numbers_distance(PAWL_F32, a, b, far, 3);
-    assert_true(far[0] == 0 && isinf(far[1]) && isnan(far[2]));
-}
-
 /* ---- exit codes ---- */
 
 static void test_no_verb_ends_with_a_code_that_its_help_lacks(void **state) {
@@ -318,8 +300,6 @@ int main(void) {
         cmocka_unit_test(test_what_is_shortened_fits_and_keeps_characters_whole),
         cmocka_unit_test(test_a_step_follows_the_last_at_sign_or_there_is_none),
         cmocka_unit_test(test_number_text_reads_back_as_the_same_number),
-        cmocka_unit_test(test_distance_of_large_integers_is_exact),
-        cmocka_unit_test(test_distance_of_equal_infinities_is_zero),
         cmocka_unit_test(test_no_verb_ends_with_a_code_that_its_help_lacks),
         cmocka_unit_test(test_json_of_a_caller_stays_as_it_is),
     };

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs: saving, waiting, restoring, refusing; and how a process ends with a save in flight."""
 
+import array
 import gc
 import logging
 import os
@@ -485,6 +486,55 @@ class Looking(support.InDirectory):
         self.assertTrue(done.stdout.endswith(r"\r\x1b[K'" + "\n"), done.stdout)
         done = self.program(verify.format("", ""), self.run_path)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_diff_tells_each_difference(self):
+        earlier = pawl.State({"w": array.array("f", [1, 2, 3]), "gone": 1, "step": 1, "lr": 0.5})
+        later = pawl.State({"w": array.array("f", [1, 2.5, 3]), "come": "x", "step": 2, "lr": 0.5})
+        with pawl.Run(self.run_path) as run:
+            run.save(earlier, 1)
+            run.wait()
+            run.save(later, 2)
+        told = []
+        with pawl.open(self.run_path, step=1) as a:
+            found = pawl.diff(a, self.run_path, progress=lambda done, of: told.append((done, of)))
+            self.assertTrue(pawl.diff(a, a).identical)
+            alone = pawl.diff(a, self.run_path, structure_only=True)
+        self.assertTrue(told)
+        self.assertFalse(found.identical)
+        self.assertEqual((found.same, found.different, found.only_a, found.only_b), (1, 2, 1, 1))
+        self.assertEqual(
+            [(it.kind, it.name) for it in found.differences],
+            [("only_b", "come"), ("only_a", "gone"), ("value", "step"), ("numbers", "w")],
+        )
+        come, gone, step, numbers = found.differences
+        self.assertEqual((come.a, come.b.kind, gone.a.kind, gone.b), (None, "string", "int64", None))
+        self.assertEqual((step.value_a, step.value_b), (1, 2))
+        self.assertEqual(numbers.distances, pawl.Distances(3, 1, 0, 0.5, 0.5 / 3, compared=True))
+        self.assertEqual((numbers.a.dtype, numbers.value_a, found.max_abs), ("F32", None, 0.5))
+        self.assertEqual([it.name for it in alone.differences], ["come", "gone"])
+
+    def test_diff_that_cannot_be(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(), 1)
+
+        def fails(_done, _of):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            pawl.diff(self.run_path, self.run_path, progress=fails)
+        with self.assertRaises(pawl.NotFound):
+            pawl.diff(self.run_path, self.directory / "none")
+        closed = pawl.open(self.run_path)
+        closed.close()
+        with self.assertRaisesRegex(pawl.UsageError, "closed"):
+            pawl.diff(self.run_path, closed)
+        data = next((self.run_path / "step-00000001").glob("data-*"))
+        raw = bytearray(data.read_bytes())
+        raw[MIB // 2] ^= 1
+        data.write_bytes(raw)
+        with self.assertRaises(pawl.Damaged) as caught:
+            pawl.diff(self.run_path, self.run_path)
+        self.assertTrue(caught.exception.entry)
 
     def test_paths_that_are_explained(self):
         file = self.directory / "file"

@@ -90,6 +90,7 @@ static void test_a_checkpoint_of_nothing(void **state) {
     const void *bytes;
     size_t size;
     int more;
+    pawl_diff_result found = {.struct_size = sizeof found};
     assert_usage(pawl_checkpoint_open(NULL, AT_STEP(1), &c, NULL));
     assert_usage(pawl_checkpoint_open(f->path, AT_STEP(1), NULL, NULL));
     assert_usage(pawl_catalog_open(NULL, NULL, NULL, NULL));
@@ -119,6 +120,9 @@ static void test_a_checkpoint_of_nothing(void **state) {
     assert_usage(pawl_checkpoint_restore(NULL, f->state, NULL, NULL, NULL));
     assert_usage(pawl_checkpoint_restore(f->checkpoint, NULL, NULL, NULL, NULL));
     assert_usage(pawl_checkpoint_verify(NULL, NULL, NULL, NULL));
+    assert_usage(pawl_checkpoint_diff(NULL, f->checkpoint, NULL, &found, NULL));
+    assert_usage(pawl_checkpoint_diff(f->checkpoint, NULL, NULL, &found, NULL));
+    assert_usage(pawl_checkpoint_diff(f->checkpoint, f->checkpoint, NULL, NULL, NULL));
     assert_usage(pawl_entries_open(NULL, "", &entries, NULL));
     assert_usage(pawl_entries_open(f->checkpoint, NULL, &entries, NULL));
     assert_usage(pawl_entries_open(f->checkpoint, "", NULL, NULL));

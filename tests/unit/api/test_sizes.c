@@ -360,6 +360,17 @@ static pawl_status call_verify(fixture *f, void *given, size_t size) {
     return pawl_checkpoint_verify(f->checkpoint, given, NULL, NULL);
 }
 
+static pawl_status call_diff(fixture *f, void *given, size_t size) {
+    pawl_diff_result found = {.struct_size = sizeof(found)};
+    (void)size;
+    return pawl_checkpoint_diff(f->checkpoint, f->checkpoint, given, &found, NULL);
+}
+
+static pawl_status call_diff_result(fixture *f, void *given, size_t size) {
+    (void)size;
+    return pawl_checkpoint_diff(f->checkpoint, f->checkpoint, NULL, given, NULL);
+}
+
 static pawl_status call_verify_result(fixture *f, void *given, size_t size) {
     (void)size;
     return pawl_checkpoint_verify(f->checkpoint, NULL, given, NULL);
@@ -413,6 +424,8 @@ static void test_structs_of_a_checkpoint(void **state) {
     const pawl_view_info view = {.bytes = 16};
     const pawl_verify_options verify = {.context = f};
     const pawl_verify_result result = {.bytes = 1};
+    const pawl_diff_options diff = {.context = f};
+    const pawl_diff_result found = {.same = 1};
     const pawl_report_counts counts = {.bytes = 1};
     const pawl_restore_options restore = {.no_fallback = 1};
     const pawl_group group = {.world_size = 1};
@@ -427,6 +440,8 @@ static void test_structs_of_a_checkpoint(void **state) {
     TRY_STRUCTS(f, view, call_view);
     TRY_STRUCTS(f, verify, call_verify);
     TRY_STRUCTS(f, result, call_verify_result);
+    TRY_STRUCTS(f, diff, call_diff);
+    TRY_STRUCTS(f, found, call_diff_result);
     TRY_STRUCTS(f, counts, call_totals);
     TRY_STRUCTS(f, restore, call_restore_one);
     TRY_STRUCTS(f, group, call_restore_one_group);
