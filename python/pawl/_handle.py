@@ -10,7 +10,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from ._error import Error, UsageError
 
@@ -42,6 +42,12 @@ class Handle:
             if self._pointer is None:
                 raise UsageError(f"the {self._what} is closed")
             yield self._pointer
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise UsageError(
+            f"a {self._what} can be neither pickled nor copied: a process that needs one opens its own, a worker of a "
+            "DataLoader where it first reads an item"
+        )
 
     @property
     def closed(self) -> bool:

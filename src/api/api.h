@@ -125,6 +125,8 @@ typedef struct opening {
 /* `with_step`: the call opens a step; PAWL_EUSAGE where one is given to another call. */
 pawl_status take_opening(opening *to, const pawl_open_options *from, bool with_step,
                          const char *call, pawl_error *err) PAWL_MUST_CHECK;
+/* Of options that name a step, or none (NULL): PAWL_EUSAGE for a negative one. */
+pawl_status check_step(const int64_t *step, const char *call, pawl_error *err) PAWL_MUST_CHECK;
 /* Opens what there is at a path: a checkpoint of a run, or weights of another tool. */
 pawl_status open_checkpoint_at(const char *path, const opening *how, pawl_checkpoint **out,
                                pawl_error *err) PAWL_MUST_CHECK;

@@ -56,14 +56,13 @@ static pawl_status no_step_wanted(const char *call, pawl_error *err) {
     return PAWL_EUSAGE;
 }
 
-static pawl_status take_step(opening *to, const int64_t *step, const char *call, pawl_error *err) {
-    if (*step < 0) {
+pawl_status check_step(const int64_t *step, const char *call, pawl_error *err) {
+    if (step != NULL && *step < 0) {
         error_set(err, PAWL_EUSAGE, "%s: options.step is negative", call);
         error_expected(err, "0 or more; a null pointer for the newest");
         error_found(err, "%lld", (long long)*step);
         return PAWL_EUSAGE;
     }
-    to->step = *step;
     return PAWL_OK;
 }
 
@@ -76,5 +75,10 @@ pawl_status take_opening(opening *to, const pawl_open_options *from, bool with_s
     if (known.step == NULL) {
         return PAWL_OK;
     }
-    return with_step ? take_step(to, known.step, call, err) : no_step_wanted(call, err);
+    if (!with_step) {
+        return no_step_wanted(call, err);
+    }
+    TRY(check_step(known.step, call, err));
+    to->step = *known.step;
+    return PAWL_OK;
 }

@@ -221,6 +221,7 @@ static pawl_status restore_run(pawl_run *run, pawl_state *state,
     TRY(need(state, "pawl_restore", "state", err));
     TRY(take_restore_options(&known, &renames, options, "pawl_restore", err));
     TRY(refuse_group(&known, err));
+    TRY(check_step(known.step, "pawl_restore", err));
     return run_restore(run, state, &known, report, err);
 }
 

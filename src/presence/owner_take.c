@@ -63,9 +63,9 @@ static void advise_ending(const owner *o, const owner_sight *v, pawl_error *err)
                    v->who.host, (long long)v->who.pid);
     } else {
         error_next(err,
-                   "save to another directory, or let that process%s%s close the run; where you "
-                   "know that it does not write here, remove %s",
-                   why[0] != '\0' ? ", " : "", why, name);
+                   "save to another directory, or let that process%s%s%s close the run; where "
+                   "you know that it does not write here, remove %s",
+                   why[0] != '\0' ? ", " : "", why, why[0] != '\0' ? "," : "", name);
     }
 }
 

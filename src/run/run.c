@@ -21,7 +21,10 @@ static double timeout_of(const pawl_run *run, double timeout_s) {
 
 void run_say_safe(const pawl_run *run, pawl_error *err) {
     int64_t newest = atomic_load(&run->newest_step);
-    if (newest >= 0) {
+    if (newest >= 0 && atomic_load(&run->unseen)) {
+        error_safe(err, "not known: step %lld was committed, and cannot be seen now",
+                   (long long)newest);
+    } else if (newest >= 0) {
         error_safe(err, "step %lld is committed and can be restored", (long long)newest);
     } else {
         error_safe(err, "this run has no checkpoint yet");
@@ -72,6 +75,7 @@ static void take_options(pawl_run *run, const pawl_run_options *o) {
     run->stats.step = -1;
     run->last_save_ns = platform_now_ns(run->platform);
     atomic_init(&run->newest_step, -1);
+    atomic_init(&run->unseen, false);
 }
 
 static pawl_status take_texts(pawl_run *run, const pawl_run_options *o, pawl_error *err) {

@@ -51,6 +51,15 @@ static void remove_stale_pin(const save *s) {
     }
 }
 
+/* Somebody removed it while it was open; where it was only moved, it is written to where it is. */
+static pawl_status run_is_unseen(pawl_run *run, pawl_error *err) {
+    atomic_store(&run->unseen, true);
+    error_set(err, PAWL_ENOTFOUND, "the directory of the run is not there any more");
+    run_error_path(run, err, "");
+    error_next(err, "find out who removed it, then open the run again");
+    return PAWL_ENOTFOUND;
+}
+
 static pawl_status make_directory(save *s, pawl_error *err) {
     if (save_of_many(s->run) && s->run->ranks->rank == 0) {
         leftovers_before_save(s->run, s->directory);
@@ -58,6 +67,10 @@ static pawl_status make_directory(save *s, pawl_error *err) {
     TRY(save_check_room(s, err));
     run_made_progress(s->run); /* the storage has answered: restart the hang timer */
     pawl_status status = store_make_dir(s->run->store, s->directory, err);
+    if (status == PAWL_ENOTFOUND) {
+        return run_is_unseen(s->run, err);
+    }
+    atomic_store(&s->run->unseen, false);
     s->directory_existed = status == PAWL_EBUSY; /* saving a step a second time */
     if (s->run->store->traits.objects) {
         store_stat found;

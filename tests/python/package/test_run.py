@@ -2,12 +2,15 @@
 """Runs: saving, waiting, restoring, refusing; and how a process ends with a save in flight."""
 
 import array
+import copy
 import gc
 import logging
 import os
 import pathlib
+import pickle
 import re
 import resource
+import shutil
 import signal
 import sys
 import threading
@@ -486,6 +489,43 @@ class Looking(support.InDirectory):
         self.assertTrue(done.stdout.endswith(r"\r\x1b[K'" + "\n"), done.stdout)
         done = self.program(verify.format("", ""), self.run_path)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_handles_are_not_pickled(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(), 1)
+            with self.assertRaisesRegex(pawl.UsageError, "a run can be neither pickled nor copied"):
+                pickle.dumps(run)
+        with pawl.open(self.run_path) as checkpoint, self.assertRaisesRegex(pawl.UsageError, "opens its own"):
+            copy.deepcopy({"of a dataset": checkpoint})
+
+    def test_the_directory_of_an_open_run_is_removed(self):
+        run = pawl.Run(self.run_path)
+        run.save(states(), 1)
+        run.wait()
+        shutil.rmtree(self.run_path)
+        with self.assertLogs("pawl", "ERROR"), self.assertRaises(pawl.NotFound) as caught:
+            run.save(states(), 2)
+            run.wait()
+        self.assertIn("the directory of the run is not there any more", str(caught.exception))
+        self.assertEqual(caught.exception.safe, "not known: step 1 was committed, and cannot be seen now")
+        run.close()
+        self.assertFalse(self.run_path.exists())
+
+    def test_the_directory_of_an_open_run_is_moved(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(), 1)
+            run.wait()
+            self.run_path.rename(self.directory / "elsewhere")
+            run.save(states(), 2)
+        self.assertEqual([info.step for info in pawl.ls(self.directory / "elsewhere")], [1, 2])
+
+    def test_negative_steps_are_refused(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(), 1)
+            with self.assertRaisesRegex(pawl.UsageError, "step is negative"):
+                run.restore(states(), step=-1)
+        with self.assertRaisesRegex(pawl.UsageError, "step is negative"):
+            pawl.open(self.run_path, step=-1)
 
     def test_diff_tells_each_difference(self):
         earlier = pawl.State({"w": array.array("f", [1, 2, 3]), "gone": 1, "step": 1, "lr": 0.5})
