@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Generator
 from typing import Any
 
 from . import _abi
@@ -16,39 +17,50 @@ class Callbacks:
     ::
 
         callbacks = Callbacks()
-        options = VerifyOptions(problem=PROBLEM_FUNCTION(callbacks.kept(tell)), stop=callbacks.stop)
+        options = VerifyOptions(problem=PROBLEM_FUNCTION(callbacks.kept(1, tell)), stop=callbacks.stop)
         status = lib.pawl_checkpoint_verify(..., options, ...)
         callbacks.raise_kept()
+
+    As in `_interrupt.Interruptible`, signal handlers must not run before the first line of a function,
+    but inside ``try``: so the library calls no function of Python, but ``send`` of a generator.
     """
 
     def __init__(self) -> None:
         self._raised: list[BaseException] = []
-        self.stop = _abi.STOP_FUNCTION(self._stop)
+        self.stop = _abi.STOP_FUNCTION(self._taking(1, lambda _context: None).send)
 
-    def _stop(self, _context: int | None) -> int:
-        return int(bool(self._raised))
+    def _taking(self, count: int, call: Callable[..., None]) -> Generator[int, Any, None]:
+        """Makes a call of each `count` arguments that are sent to it; gives whether the library is to stop."""
 
-    def kept(self, call: Callable[..., None]) -> Callable[..., None]:
-        """A function for the library to call."""
+        def answers() -> Generator[int, Any, None]:
+            given: list[Any] = []
+            while True:
+                try:
+                    while True:
+                        given.append((yield int(bool(self._raised))))
+                        if len(given) == count:
+                            arguments, given = given, []
+                            if not self._raised:
+                                call(*arguments)
+                except GeneratorExit:
+                    return
+                except BaseException as why:
+                    self._raised.append(why)  # and no call is made any more
 
-        def guarded(_context: int | None, *arguments: Any) -> None:
-            try:
-                if not self._raised:
-                    call(*arguments)
-            except BaseException as why:
-                self._raised.append(why)
+        generator = answers()
+        next(generator)
+        return generator
 
-        return guarded
+    def kept(self, count: int, call: Callable[..., None]) -> Callable[..., Any]:
+        """What the library calls with its context and `count` arguments; `call` gets those."""
+        send = self._taking(count + 1, lambda _context, *arguments: call(*arguments)).send
+        return functools.partial(max, key=send)  # which sends one argument after the other
 
     def progress(self, progress: Progress | None) -> Any:
-        """A ``PROGRESS_FUNCTION``; also where nobody wants to know, since it is here that Ctrl-C is answered."""
-
-        def tell(done: int, of: int) -> None:
-            if progress is not None:
-                progress(done, of)
-
-        return _abi.PROGRESS_FUNCTION(self.kept(tell))
+        """A ``PROGRESS_FUNCTION``, which does nothing where nobody wants to know."""
+        return _abi.PROGRESS_FUNCTION() if progress is None else _abi.PROGRESS_FUNCTION(self.kept(2, progress))
 
     def raise_kept(self) -> None:
+        """After the call."""
         if self._raised:
             raise self._raised[0]

@@ -455,7 +455,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             )
 
         options = _abi.VerifyOptions(
-            problem=_abi.PROBLEM_FUNCTION(callbacks.kept(tell_problem)),
+            problem=_abi.PROBLEM_FUNCTION(callbacks.kept(1, tell_problem)),
             progress=callbacks.progress(progress),
             stop=callbacks.stop,
         )

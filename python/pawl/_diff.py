@@ -158,7 +158,7 @@ def _compare(a: Checkpoint, b: Checkpoint, structure_only: bool, progress: Progr
     callbacks = Callbacks()
     options = _abi.DiffOptions(
         difference=_abi.DIFFERENCE_FUNCTION(
-            callbacks.kept(lambda item: differences.append(_difference(item.contents)))
+            callbacks.kept(1, lambda item: differences.append(_difference(item.contents)))
         ),
         progress=callbacks.progress(progress),
         structure_only=structure_only,

@@ -113,7 +113,10 @@ def whole_numbers(what: str, values: Iterable[int], of: type[ctypes.c_int64 | ct
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
     """A path for libpawl, which takes any bytes but NUL."""
-    raw = os.fsencode(path)
+    try:
+        raw = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise UsageError(f"the path {path!r} has half a surrogate pair in it, which no file name can have") from None
     if b"\0" in raw:
         raise UsageError(f"the path {path!r} has a NUL character in it")
     return raw

@@ -281,6 +281,11 @@ class State(Handle):
                 if isinstance(entry, (bool, int, float, str, bytes, dict, list)):
                     values.append((name, entry))
                     continue
+                if isinstance(entry, tuple) and not isinstance(entry, Memory):
+                    raise UsageError(
+                        f"{name} is a tuple, which is neither an array nor a value: give a list, to keep it as JSON, "
+                        "or pawl.Tensor(boxes, shape=...)"
+                    )
                 tensor = entry if isinstance(entry, Tensor) else Tensor(entry)
                 (updated if name in self._tensors else added).append((name, tensor))
             self._hand_over(pointer, lib.pawl_state_update_tensors, updated)

@@ -490,6 +490,33 @@ class Looking(support.InDirectory):
         done = self.program(verify.format("", ""), self.run_path)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
+    def test_what_a_signal_handler_raises_is_not_lost(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({f"x{i}": bytearray(100) for i in range(200)}), 1)
+        handled = []
+
+        def handler(_number, _frame):
+            handled.append(1)
+            raise InterruptedError
+
+        def count(_done, _of):
+            pass
+
+        before = signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        raised = 0
+        with pawl.open(self.run_path) as checkpoint:
+            for i in range(600):
+                call = (checkpoint.verify, lambda progress: pawl.diff(checkpoint, checkpoint, progress=progress))[i % 2]
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.00002 * (i % 100 + 1))
+                    call(progress=(count, False)[i % 3 == 0])
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except InterruptedError:
+                    raised += 1
+        self.assertGreater(raised, 100)
+        self.assertEqual(raised, len(handled))
+
     def test_handles_are_not_pickled(self):
         with pawl.Run(self.run_path) as run:
             run.save(states(), 1)
@@ -583,6 +610,7 @@ class Looking(support.InDirectory):
             (self.directory / "none", pawl.NotFound),
             (file, pawl.Error),
             (self.directory / "a\0b", pawl.UsageError),
+            (self.directory / "a\ud800b", pawl.UsageError),
             (self.directory, pawl.NotFound),
         ):
             with self.subTest(path=path), self.assertRaises(error) as caught:

@@ -68,6 +68,8 @@ class Values(support.InDirectory):
                 state["config"] = value
         with self.assertRaisesRegex(pawl.UsageError, "n: .* does not fit into 64 bits"):
             state["n"] = 2**63
+        with self.assertRaisesRegex(pawl.UsageError, "v is a tuple, .* give a list"):
+            state["v"] = (1, 2)
         self.assertEqual(len(state), 0)
 
     def test_a_value_has_one_kind(self):
