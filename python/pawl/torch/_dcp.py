@@ -59,7 +59,7 @@ from ._group import fail_by_store, group_by_store
 from ._hook import fence_before_steps, leave_steps_alone
 from ._names import entry_name, torch_name
 from ._objects import flatten, rebuild
-from ._tensors import TORCH_DTYPES, is_dense, memory_of, replica_of
+from ._tensors import TORCH_DTYPES, is_dense, memory_of, refuse_float4, replica_of
 
 logger = logging.getLogger("pawl")
 
@@ -301,6 +301,7 @@ class _Saved:
         self.notes: dict[str, dict[str, Any]] = {}
 
     def _add(self, name: str, tensor: torch.Tensor, offset: Iterable[int], shape: Iterable[int], **about: Any) -> None:
+        refuse_float4(name, tensor)
         self.boxes.setdefault(name, []).append(Box(tuple(offset), memory_of(name, tensor)))
         self.about[name] = {"shape": tuple(shape), **about}
 
@@ -550,6 +551,7 @@ class _Wanted:
             (self._object if item.type == LoadItemType.BYTE_IO else self._tensor)(item)
 
     def _add(self, name: str, tensor: torch.Tensor, offset: Iterable[int]) -> torch.Tensor:
+        refuse_float4(name, tensor)
         self._boxes.setdefault(name, []).append(Box(tuple(offset), memory_of(name, tensor)))
         return tensor
 

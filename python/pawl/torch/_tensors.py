@@ -36,6 +36,8 @@ DTYPES: dict[torch.dtype, Dtype] = {
     torch.float8_e5m2fnuz: Dtype.F8_E5M2FNUZ,
     torch.float8_e8m0fnu: Dtype.F8_E8M0,
 }
+#: Two elements to a byte, which PyTorch counts as one; None: this PyTorch has no such type.
+FLOAT4: torch.dtype | None = getattr(torch, "float4_e2m1fn_x2", None)
 #: PyTorch's, by the names that checkpoints have.
 TORCH_DTYPES = {dtype.name: of_torch for of_torch, dtype in DTYPES.items()}
 
@@ -79,11 +81,13 @@ def empty(entry: Entry, device: torch.device | str = "cpu") -> torch.Tensor | No
     Raises:
         OutOfMemory: there is not that much.
     """
-    dtype = TORCH_DTYPES.get(entry.dtype or "")
+    dtype, shape = TORCH_DTYPES.get(entry.dtype or ""), entry.shape
+    if entry.dtype == "F4" and shape and shape[-1] % 2 == 0:
+        dtype, shape = FLOAT4, (*shape[:-1], shape[-1] // 2)
     if dtype is None:
         return None
     try:
-        return torch.empty(entry.shape, dtype=dtype, device=device)
+        return torch.empty(shape, dtype=dtype, device=device)
     except (RuntimeError, OverflowError) as why:
         error = OutOfMemory(f"{entry.name}: no memory for its {entry.bytes} bytes ({why})")
         error.entry = entry.name
@@ -104,12 +108,27 @@ def memory_of(name: str, tensor: torch.Tensor) -> Memory:
         raise _refuse(name, "it is a conjugated or negated view; call resolve_conj().resolve_neg() first")
     if tensor.dtype == torch.complex128:
         tensor = torch.view_as_real(tensor)
+    if tensor.dtype == FLOAT4:
+        return _float4_memory(name, tensor)
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
         raise _refuse(name, f"elements of type {tensor.dtype} cannot be saved")
     item = dtype_bits(dtype) // 8
     strides = None if tensor.is_contiguous() else tuple(stride * item for stride in tensor.stride())
     return Memory(dtype, tuple(tensor.shape), strides, tensor.data_ptr() if tensor.numel() else 0, True, tensor)
+
+
+def _float4_memory(name: str, tensor: torch.Tensor) -> Memory:
+    if not tensor.is_contiguous() or not tensor.ndim:
+        raise _refuse(name, f"a tensor of {FLOAT4} is saved where it is dense and has a dimension; call contiguous()")
+    shape = (*tensor.shape[:-1], 2 * tensor.shape[-1])
+    return Memory(Dtype.F4, shape, None, tensor.data_ptr() if tensor.numel() else 0, True, tensor)
+
+
+def refuse_float4(name: str, tensor: torch.Tensor) -> None:
+    """Of parts of tensors: PyTorch's offsets count bytes, those of a checkpoint elements."""
+    if tensor.dtype == FLOAT4:
+        raise _refuse(name, f"parts of tensors of {FLOAT4} cannot be saved; save its bytes: view(torch.uint8)")
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:
@@ -139,6 +158,7 @@ def replica_of(name: str, tensor: Any) -> tuple[int, int]:
 
 def sharded(name: str, tensor: Any, local: torch.Tensor, **what: Any) -> Tensor:
     """A DTensor as the box of it that this process holds, in the memory of `local`."""
+    refuse_float4(name, tensor)
     replica, count = replica_of(name, tensor)
     chunks = tensor.__create_chunk_list__() if local.numel() > 0 else []
     if len(chunks) > 1:

@@ -173,6 +173,25 @@ class Jobs(support.InDirectory):
         self.assertTrue(torch.equal(ours.state[model.weight]["exp_avg"], optimizer.state[model.weight]["exp_avg"]))
         self.assertEqual(ours.state[model.weight]["exp_avg"].dtype, torch.float32)
 
+    def test_float4(self):
+        """Two elements to a byte: of a checkpoint the last dimension is twice PyTorch's."""
+        raw = torch.randint(0, 256, (4, 6), dtype=torch.uint8)
+        model = nn.Linear(2, 2)
+        model.register_buffer("copied", raw.clone().view(torch.float4_e2m1fn_x2))
+        model.register_buffer("in_place", raw.clone().view(torch.float4_e2m1fn_x2))
+        parts = {"model": model, "by_reference": [model.in_place]}
+        with pawl.torch.Checkpointer(self.run_path, **parts) as ckpt:
+            ckpt.save()
+        for buffer in (model.copied, model.in_place):
+            buffer.view(torch.uint8).zero_()
+        with pawl.torch.Checkpointer(self.run_path, **parts) as ckpt:
+            ckpt.restore()
+        for buffer in (model.copied, model.in_place):
+            self.assertTrue(torch.equal(buffer.view(torch.uint8), raw))
+        with pawl.open(self.run_path) as checkpoint:
+            entry = checkpoint.entry("model/copied")
+            self.assertEqual((entry.dtype, entry.shape), ("F4", (4, 12)))
+
     def test_nothing_is_changed_where_nothing_is_restored(self):
         job = self.adam()
         with pawl.torch.Checkpointer(self.run_path, **job.parts()) as ckpt:

@@ -105,6 +105,11 @@ class Alone(support.InDirectory):
         with self.assertRaisesRegex(CheckpointException, r"extra\.net"):
             save({"extra": {"net": torch.nn.Linear(1, 1)}}, Writer(self.run_path))
 
+    def test_float4_is_refused_by_name(self):
+        packed = torch.zeros(2, 4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+        with self.assertRaisesRegex(CheckpointException, r"w: parts of tensors of torch.float4_e2m1fn_x2 cannot be"):
+            save({"w": packed}, Writer(self.run_path))
+
     def test_a_directory_of_torch_is_read_as_torch_does(self):
         save({"w": torch.ones(3), "n": 4}, FileSystemWriter(self.run_path))
         self.assertEqual(load({"w": torch.zeros(3), "n": 0}, Reader(self.run_path))["n"], 4)

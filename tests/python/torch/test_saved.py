@@ -117,6 +117,18 @@ class Tensors(Saved):
                 same = torch.equal(found.view(torch.uint8), tensor.view(torch.uint8))
                 self.assertTrue(same)
 
+    def test_float4(self):
+        """Two elements to a byte; PyTorch counts bytes."""
+        raw = torch.randint(0, 256, (4, 6), dtype=torch.uint8)
+        whole = raw.view(torch.float4_e2m1fn_x2)
+        found = self.saved({"whole": whole, "row": whole[1:2], "turned": whole.t(), "none": whole[:0]})
+        for name, tensor in {"whole": whole, "row": whole[1:2], "turned": whole.t(), "none": whole[:0]}.items():
+            with self.subTest(name):
+                self.assertEqual((found[name].dtype, found[name].shape), (tensor.dtype, tensor.shape))
+                self.assertTrue(torch.equal(found[name].view(torch.uint8), tensor.view(torch.uint8)))
+        alone = self.saved([whole])[0]
+        self.assertTrue(torch.equal(alone.view(torch.uint8), raw))
+
     def test_kinds_of_tensors(self):
         for name, tensor in {
             "scalar": torch.tensor(3.5),
