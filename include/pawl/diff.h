@@ -72,7 +72,8 @@ typedef struct pawl_diff_result {
  * Compares two checkpoints, of any two formats that pawl opens. They are identical where the counts
  * of the result after `same` are 0, and that is PAWL_OK as well. `options` may be NULL. Reads both
  * once, in the order of their files where tensors are small, and needs at most about 32 MiB, and
- * 512 MiB beside packed tensors of such a size. `a` and `b` may be one handle.
+ * room for what is compared as a whole on both sides: a packed tensor, or what one rank has of a
+ * value per rank, each of at most 256 MiB. `a` and `b` may be one handle.
  *
  * PAWL_EDAMAGED and other failures of reading end it; what was told until then holds, and the
  * result is not filled.
