@@ -4,6 +4,7 @@
 import copy
 import logging
 import os
+import re
 import shutil
 import warnings
 
@@ -183,6 +184,18 @@ class Contents(Lightning):
         trainer.save_checkpoint(self.run_path)
         found = pawl.torch.load(self.run_path)["hyper_parameters"]
         self.assertEqual(found, {"width": 16, "options": options})
+
+    def test_a_model_alone_as_the_page_says(self):
+        model = Model(width=8)
+        trainer = self.trainer(max_epochs=1)
+        trainer.fit(model, loader())
+        trainer.save_checkpoint(self.run_path)
+        page = (support.SOURCE / "docs" / "python.md").read_text(encoding="utf-8")
+        program = re.search(r"```python\n(kept = .*?)```", page, re.DOTALL).group(1)
+        names = {"pawl": pawl, "MyModule": Model, "path": self.run_path}
+        exec(program, names)
+        for name, tensor in model.state_dict().items():
+            self.assertTrue(torch.equal(names["model"].state_dict()[name], tensor))
 
     def test_what_only_pickle_could_keep_is_named(self):
         model = Model(options=[print])
