@@ -64,9 +64,9 @@ struct pawl_run {
 
     /* Any thread. */
     _Atomic int64_t newest_step;    /* newest committed; -1: none */
-    _Atomic bool unseen;            /* the run's directory was not there at the last look */
     struct leftovers *leftovers;    /* rank 0: steps to search again after the next commits */
     _Atomic uint64_t group_wait_ns; /* the last save waited for other ranks */
+    _Atomic bool unseen;            /* the run's directory was not there at the last look */
     _Atomic bool stop_waiting;      /* rank 0: the save in flight was cancelled */
     /* Not rank 0: its outcome named another step than this rank saved under that number. The next
      * call of pawl_save continues from rank 0's number. */
