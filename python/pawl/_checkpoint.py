@@ -595,8 +595,9 @@ def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
     """
     found: list[Finding] = []
 
-    @_abi.FINDING_FUNCTION  # type: ignore[untyped-decorator]
-    def each(_context: int | None, finding: Any) -> None:
+    callbacks = Callbacks()
+
+    def each(finding: Any) -> None:
         it = finding.contents
         found.append(
             Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
@@ -604,5 +605,8 @@ def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
 
     options = _abi.DoctorOptions()
     fill_options(options, {"need_bytes": need_bytes})
-    check(lib.pawl_doctor(path_bytes(path), ctypes.byref(options), each, None, None, error_handle()))
+    tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
+    status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
+    callbacks.raise_kept()
+    check(status)
     return found

@@ -45,7 +45,7 @@ class Handle:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise UsageError(
-            f"a {self._what} can be neither pickled nor copied: a process that needs one opens its own, a worker of a "
+            f"a {self._what} can be neither pickled nor copied: a process that needs one makes its own, a worker of a "
             "DataLoader where it first reads an item"
         )
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
+from ._callbacks import Callbacks
 from ._error import Error, UsageError, check, decode, error_handle, failure
 from ._group import Group, calling
 from ._handle import Handle, close_after, fill_options, path_bytes, text_bytes, whole_number, whole_numbers
@@ -508,12 +509,16 @@ class Run(Handle):
         """Removes what interrupted saves left behind, and tells what that was; or what it would be."""
         found: list[Leftover] = []
 
-        @_abi.GC_FUNCTION  # type: ignore[untyped-decorator]
-        def each(_context: int | None, path: bytes, size: int, reason: bytes) -> None:
+        callbacks = Callbacks()
+
+        def each(path: bytes, size: int, reason: bytes) -> None:
             found.append(Leftover(decode(path) or "", size, decode(reason) or ""))
 
+        tell = _abi.GC_FUNCTION(callbacks.kept(3, each))
         with self._held() as pointer:
-            check(lib.pawl_run_gc(pointer, int(dry_run), each, None, error_handle()))
+            status = lib.pawl_run_gc(pointer, int(dry_run), tell, None, error_handle())
+            callbacks.raise_kept()
+            check(status)
         return found
 
     def rebuild(self, step: int, *, force: bool = False) -> None:

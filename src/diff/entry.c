@@ -130,6 +130,7 @@ static pawl_status compare_ranks(const comparison *c, const pawl_entry_info *a,
     int differing = 0;
     for (int rank = 0; rank < c->world_size; rank++) {
         bool same_rank = true;
+        TRY(diff_go_on(c, err));
         TRY(compare_rank(c, a->name, rank, &same_rank, err));
         differing += !same_rank;
     }

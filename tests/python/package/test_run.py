@@ -522,7 +522,7 @@ class Looking(support.InDirectory):
             run.save(states(), 1)
             with self.assertRaisesRegex(pawl.UsageError, "a run can be neither pickled nor copied"):
                 pickle.dumps(run)
-        with pawl.open(self.run_path) as checkpoint, self.assertRaisesRegex(pawl.UsageError, "opens its own"):
+        with pawl.open(self.run_path) as checkpoint, self.assertRaisesRegex(pawl.UsageError, "makes its own"):
             copy.deepcopy({"of a dataset": checkpoint})
 
     def test_the_directory_of_an_open_run_is_removed(self):
