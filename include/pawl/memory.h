@@ -122,6 +122,48 @@ typedef struct pawl_memory {
 PAWL_API pawl_status pawl_copy_failed(pawl_error *err, pawl_status status, const pawl_copy *copy,
                                       const char *text);
 
+/*
+ * Copies of tensors, in host memory, that are still being made when pawl_save is called, as by
+ * cudaMemcpyAsync on a stream of its own: the trainer goes on at once, and the save reads a copy
+ * when all of them are complete.
+ *
+ *     static int ready(void *event) {
+ *         cudaError_t said = cudaEventQuery(*(cudaEvent_t *)event);
+ *         return said == cudaSuccess ? 1 : said == cudaErrorNotReady ? 0 : -1;
+ *     }
+ *
+ *     static pawl_shadow shadow = {
+ *         .struct_size = sizeof shadow, .name = "GPU 0", .ready = ready, .context = &event};
+ *     static pawl_memory memory = {.struct_size = sizeof memory};
+ *     pawl_shadow_memory(&shadow, &memory);
+ *     tensor.memory = &memory;
+ *     tensor.data = pinned;      the copy of that tensor
+ *
+ * before each save: pawl_fence, so that the save before no longer reads the copies; `complete` = 0;
+ * the copies are started, and the event is recorded; pawl_save. The trainer's own stream waits for
+ * the event before tensors change: it need not call pawl_fence for them.
+ */
+typedef struct pawl_shadow {
+    size_t struct_size; /* sizeof(pawl_shadow) */
+    const char *name;   /* as that of pawl_memory */
+    /* Are all copies complete? 1: yes; 0: not yet; less than 0: they failed, and so does the save
+     * (PAWL_EIO). Asked by one thread of a run at a time, every few milliseconds at most, until it
+     * says 1; that goes for all copies of the save. */
+    int (*ready)(void *context);
+    void *context; /* of `ready` */
+    /* Set to 0 before the copies of a save are started, to 1 by pawl when `ready` says so. */
+    int complete;
+} pawl_shadow;
+
+/*
+ * Fills `memory`, whose struct_size is set, with what reads copies that `shadow` tells of. Both live
+ * as long as a pawl_memory has to. Such tensors are saved; restore into the tensors themselves, or
+ * into the copies as ordinary memory, by another state. PAWL_EUSAGE: a struct_size that is not
+ * valid, no `ready`, no name.
+ */
+PAWL_API pawl_status pawl_shadow_memory(pawl_shadow *shadow, pawl_memory *memory, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,6 +33,7 @@ NEEDED = {
     "pawl_memory": "struct_size of its memory is not set",
     "pawl_metric": '"loss": 0',
     "pawl_rename": "options.renames[0] has a NULL name",
+    "pawl_shadow": "struct_size of pawl_shadow is too small",
     "pawl_slice": "slice_size or count is wrong",
     "pawl_storage_options": "setting_size is not set",
 }

@@ -167,6 +167,37 @@ static void add_provided(pawl_state *state) {
     must("provided", pawl_state_add_tensor(state, &tensor, err));
 }
 
+static int at_once(void *context) {
+    (void)context;
+    return 1;
+}
+
+/* Copies that are made already. They live as long as the state. */
+static void add_shadow(pawl_state *state) {
+    static const int64_t shape[] = {ROWS};
+    static float copied[ROWS];
+    static pawl_shadow shadow;
+    OUTPUT(pawl_memory, filled);
+    static pawl_memory memory;
+    pawl_tensor tensor = {.struct_size = sizeof tensor,
+                          .name = "shadow",
+                          .dtype = PAWL_F32,
+                          .ndim = 1,
+                          .shape = shape,
+                          .data = copied};
+    shadow.struct_size = sizeof shadow;
+    shadow.name = "copies";
+    shadow.ready = at_once;
+    LAST_pawl_shadow(&shadow, 0);
+    ADD_pawl_shadow(&shadow);
+    must("shadow", pawl_shadow_memory(&shadow, filled, err));
+    memory = *filled;
+    OUTPUT_END(pawl_memory, filled);
+    LAST_pawl_tensor(&tensor, &memory);
+    must("copied", pawl_state_add_tensor(state, &tensor, err));
+    must("not restored", pawl_state_remove(state, "shadow", err));
+}
+
 static pawl_state *make_state(const char *name) {
     static const int64_t shape[] = {ROWS, 2};
     static const int64_t upper[] = {0, 0};
@@ -190,6 +221,7 @@ static pawl_state *make_state(const char *name) {
     must("new state", pawl_state_new(&state, err));
     must("tensor", pawl_state_add_tensor(state, &tensor, err));
     add_provided(state);
+    add_shadow(state);
     must("rate", pawl_state_set_float64(state, "rate", PAWL_ROLE_HYPERPARAMETER, 0.5, err));
     return state;
 }
