@@ -265,6 +265,34 @@ class Tensor(Struct):
     ]
 
 
+# Are the copies complete? 1: yes; 0: not yet; less than 0: they failed.
+READY_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p)
+
+
+class Memory(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("context", c_void_p),
+        ("start_out", c_void_p),
+        ("start_in", c_void_p),
+        ("wait", c_void_p),
+        ("in_flight", c_size_t),
+        ("allocate", c_void_p),
+        ("release", c_void_p),
+    ]
+
+
+class Shadow(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("ready", READY_FUNCTION),
+        ("context", c_void_p),
+        ("complete", c_int),
+    ]
+
+
 class Retention(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -667,6 +695,8 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_log": Log,
     "pawl_box": Box,
     "pawl_tensor": Tensor,
+    "pawl_memory": Memory,
+    "pawl_shadow": Shadow,
     "pawl_retention": Retention,
     "pawl_group": Group,
     "pawl_group_found": GroupFound,

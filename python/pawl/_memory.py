@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ._abi import Dtype
 from ._error import UsageError
 from ._library import lib
+from ._shadow import Shadow
 
 # ---- types of elements ---------------------------------------------------------------------------
 
@@ -124,6 +125,7 @@ class Memory(NamedTuple):
         owner: what keeps the memory alive as long as it is referenced.
         parts: its elements are the parts of complex numbers: the array has no last dimension of 2,
             `shape` has.
+        shadow: of a tensor elsewhere, whose copy there may still be being made; None: the tensor itself.
     """
 
     dtype: Dtype
@@ -133,6 +135,7 @@ class Memory(NamedTuple):
     writable: bool
     owner: object
     parts: bool = False
+    shadow: Shadow | None = None
 
 
 def _of_complex128(memory: Memory) -> Memory:

@@ -9,7 +9,7 @@ import operator
 import os
 import signal
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +22,7 @@ from .._handle import close_after
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
+from . import _streams
 from ._agree import Agreement
 from ._group import process_group
 from ._hook import fence_before_steps, leave_steps_alone
@@ -45,6 +46,9 @@ logger = logging.getLogger("pawl.torch")
 
 #: Copies of tensors above so many bytes are mentioned in the log, once.
 _BIG_COPY = 64 << 20
+#: In a job on a device, tensors in host memory of so many bytes at most (an optimizer's counters) are copied, too:
+#: then an optimizer's step need not wait for the save.
+_SMALL_COPY = 64 << 10
 
 
 def _named(what: str, given: Any) -> dict[str, Any]:
@@ -83,7 +87,14 @@ class _Saved:
         self.layout: list[Any] = []  # see layout_now()
         self.live: list[torch.Tensor] = []  # what is copied ...
         self.shadows: list[torch.Tensor] = []  # ... to where
+        self.aside: list[tuple[str, torch.Tensor, torch.Tensor]] = []  # name, what a device copies later, to where
         self.values: dict[str, Any] = {}
+
+    def watched(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Names and tensors of what must not change before a fence."""
+        yield from zip(self.names, self.in_place, strict=True)
+        for name, tensor, _ in self.aside:
+            yield name, local_of(tensor)
 
     def layout_now(self) -> list[Any]:
         """Where the tensors that are read in place are now, and what those that are copied are like."""
@@ -94,7 +105,8 @@ class _Saved:
             list(map(torch.Tensor.data_ptr, tensors)),
             list(map(operator.attrgetter("shape"), tensors)),
             list(map(torch.Tensor.stride, tensors)),
-            [(tensor.shape, tensor.dtype) for tensor in self.live],
+            [(tensor.shape, tensor.dtype, tensor.device) for tensor in self.live],
+            [(tensor.shape, tensor.dtype, local_of(tensor).device) for _, tensor, _ in self.aside],
         ]
 
 
@@ -114,6 +126,8 @@ class Checkpointer:
     others' ``state_dict()`` gives, random state (PyTorch's, NumPy's, Python's), and the number of steps.
     Parameters that an optimizer changes, and its slots, are written from where they are; before an
     optimizer's next step pawl waits until that is done (a hook of all ``torch.optim`` optimizers).
+    Those of CUDA devices are copied to pinned host memory on a stream of their own; the optimizer's
+    next step comes after these copies on the device, and no thread waits for them.
     All else (buffers, frozen parameters, ...) is copied by `save`, into memory that is kept.
 
     Names of entries: ``model/layer/0/weight`` for ``layer.0.weight``, as of the model without wrappers
@@ -187,6 +201,7 @@ class Checkpointer:
         self._parts = self._make_parts(_named("model", model), optimizer, scheduler, scaler, loader, extra, rng)
         self._saved: _Saved | None = None
         self._shadows: dict[str, torch.Tensor] = {}
+        self._devices: dict[torch.device, _streams.Aside] = {}
         self._versions: list[int | None] = []
         self._in_flight = False
         self._last_step: int | None = None  # of the save before
@@ -277,12 +292,26 @@ class Checkpointer:
         changed = {id(tensor) for part in self._optimizers for tensor in part.parameters()}
         return changed | {id(tensor) for tensor in self._user_reference}
 
-    def _describe(self, live: Live, memory_tensor: torch.Tensor, restoring: bool) -> Tensor:
-        """The entry of a tensor in the memory of `memory_tensor`."""
+    def _describe(
+        self, live: Live, memory_tensor: torch.Tensor, restoring: bool, aside: _streams.Aside | None = None
+    ) -> Tensor:
+        """The entry of a tensor in the memory of `memory_tensor`, to which `aside` copies it."""
+        shadow = None if aside is None else aside.shadow
         if is_sharded(live.tensor):
-            return sharded(live.name, live.tensor, memory_tensor, **live.what)
+            return sharded(live.name, live.tensor, memory_tensor, shadow, **live.what)
         replicated = self._group is not None and (restoring or not live.copied)
-        return Tensor(memory_of(live.name, memory_tensor), replicated=replicated, **live.what)
+        memory = memory_of(live.name, memory_tensor)._replace(shadow=shadow)
+        return Tensor(memory, replicated=replicated, **live.what)
+
+    def _aside(self, tensor: torch.Tensor) -> _streams.Aside | None:
+        """What copies a tensor of a device beside the training; None: it is copied before `save` returns."""
+        device = tensor.device
+        if device not in self._devices:
+            streams = _streams.streams_of(device)
+            if streams is None:
+                return None
+            self._devices[device] = _streams.Aside(str(device), streams)
+        return self._devices[device]
 
     def _is_elsewhere(self, live: Live) -> bool:
         """Does rank 0 save it alone, and this is another?"""
@@ -303,7 +332,7 @@ class Checkpointer:
         if shadow is None or shadow.shape != local.shape or shadow.dtype != local.dtype:
             pinned = local.device.type == "cuda"
             shadow = torch.empty(local.shape, dtype=local.dtype, pin_memory=pinned)
-            if shadow.nbytes >= _BIG_COPY:
+            if shadow.nbytes >= _BIG_COPY and local.device.type == "cpu":
                 logger.info(
                     "%s (%.1f GB) is copied at each save, because no optimizer of this job changes it; give it as "
                     "by_reference=[...] if nothing changes it while a save is written",
@@ -316,28 +345,35 @@ class Checkpointer:
     def _build(self, restoring: bool) -> _Saved:
         saved = _Saved()
         entries: dict[str, Tensor] = {}
-        for part in self._parts:
-            for live in part.tensors():
-                if not restoring and self._is_elsewhere(live):
-                    continue
-                if live.name in entries:
-                    raise UsageError(f"two tensors of this job are called {live.name}; give one another name")
-                local = local_of(live.tensor)
-                copied = live.copied or local.device.type != "cpu" or local.is_conj() or local.is_neg()
-                memory_tensor = self._shadow(live) if copied else local.detach()
-                entries[live.name] = self._describe(live, memory_tensor, restoring)
-                if copied:
+        lives = [live for part in self._parts for live in part.tensors() if restoring or not self._is_elsewhere(live)]
+        on_device = any(self._is_on_device(local_of(live.tensor)) for live in lives)
+        for live in lives:
+            if live.name in entries:
+                raise UsageError(f"two tensors of this job are called {live.name}; give one another name")
+            local = local_of(live.tensor)
+            small = on_device and local.nbytes <= _SMALL_COPY
+            if live.copied or small or self._is_on_device(local) or local.is_conj() or local.is_neg():
+                shadow = self._shadow(live)
+                aside = None if restoring else self._aside(local)
+                entries[live.name] = self._describe(live, shadow, restoring, aside)
+                if aside is None or live.copied:
                     saved.live.append(live.tensor)
-                    saved.shadows.append(memory_tensor)
+                    saved.shadows.append(shadow)
                 else:
-                    if is_sharded(live.tensor):
-                        saved.sharded.append((len(saved.in_place), live.tensor))
-                    saved.names.append(live.name)
-                    saved.in_place.append(local)
+                    saved.aside.append((live.name, live.tensor, shadow))
+            else:
+                entries[live.name] = self._describe(live, local.detach(), restoring)
+                if is_sharded(live.tensor):
+                    saved.sharded.append((len(saved.in_place), live.tensor))
+                saved.names.append(live.name)
+                saved.in_place.append(local)
         saved.state.update(entries)
         saved.fingerprint = [part.fingerprint() for part in self._parts]
         saved.layout = saved.layout_now()
         return saved
+
+    def _is_on_device(self, tensor: torch.Tensor) -> bool:
+        return tensor.device.type != "cpu" or self._aside(tensor) is not None
 
     def _current(self) -> _Saved:
         """The state of the save before, made anew if tensors were added, removed or moved."""
@@ -430,19 +466,33 @@ class Checkpointer:
                 self._last_step,
             )
         self.fence()
+        self.run.fence()  # of copies, too
         self._raise_problem()
         for part in self._parts:
             part.prepare()
         saved = self._current()
-        with torch.no_grad():
-            if saved.shadows:
-                _copy(saved.shadows, [local_of(tensor) for tensor in saved.live])
+        self._copy_all(saved)
         self._set_values(saved)
         return saved.state
 
+    def _copy_all(self, saved: _Saved) -> None:
+        """Copies what is not read in place: of host memory now, of devices beside the training."""
+        now = _streams.Pairs()
+        changing: dict[torch.device, _streams.Pairs] = {device: _streams.Pairs() for device in self._devices}
+        steady: dict[torch.device, _streams.Pairs] = {device: _streams.Pairs() for device in self._devices}
+        for tensor, shadow in zip(saved.live, saved.shadows, strict=True):
+            local = local_of(tensor)
+            changing.get(local.device, now).add(local, shadow)
+        for _, tensor, shadow in saved.aside:
+            local = local_of(tensor)
+            steady[local.device].add(local, shadow)
+        now.copy()
+        for device, aside in self._devices.items():
+            aside.start(changing[device], steady[device])
+
     def _begins(self) -> None:
         assert self._saved is not None
-        self._versions = [None if t.is_inference() else t._version for t in self._saved.in_place]
+        self._versions = [None if t.is_inference() else t._version for _, t in self._saved.watched()]
         self._in_flight, self._fenced, self._last_step = True, False, self.steps
 
     def _raise_problem(self) -> None:
@@ -465,15 +515,19 @@ class Checkpointer:
         if moved is not None:
             self._give_up(moved)
             return
-        self.run.fence(timeout)
-        self._in_flight, self._fenced = False, True
+        assert self._saved is not None
+        if self._saved.in_place:
+            self.run.fence(timeout)
+        after_copies = [aside.fence() for aside in self._devices.values()]
+        if all(after_copies):
+            self._in_flight, self._fenced = False, True
 
     def _moved(self) -> str | None:
         """A tensor that was changed since the save began, although nobody had called fence (S01)."""
         assert self._saved is not None
-        for i, (tensor, before) in enumerate(zip(self._saved.in_place, self._versions, strict=True)):
+        for (name, tensor), before in zip(self._saved.watched(), self._versions, strict=True):
             if before is not None and tensor._version != before:
-                return self._saved.names[i]
+                return name
         return None
 
     def _give_up(self, name: str) -> None:
@@ -534,6 +588,7 @@ class Checkpointer:
         for part in self._parts:
             part.prepare()
         saved = self._build(restoring=True)
+        self.run.fence()  # of copies, too
         with torch.no_grad():
             if saved.shadows:  # so that what is not restored stays as it is
                 _copy(saved.shadows, [local_of(tensor) for tensor in saved.live])

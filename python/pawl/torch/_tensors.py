@@ -12,6 +12,7 @@ from .._abi import Dtype
 from .._entry import Entry
 from .._error import OutOfMemory, UsageError
 from .._memory import Memory, dtype_bits
+from .._shadow import Shadow
 from .._state import Box, Tensor
 
 #: PyTorch's types of elements and pawl's. complex128 is kept as F64 with a last dimension of 2.
@@ -156,8 +157,8 @@ def replica_of(name: str, tensor: Any) -> tuple[int, int]:
     return replica, count
 
 
-def sharded(name: str, tensor: Any, local: torch.Tensor, **what: Any) -> Tensor:
-    """A DTensor as the box of it that this process holds, in the memory of `local`."""
+def sharded(name: str, tensor: Any, local: torch.Tensor, shadow: Shadow | None = None, **what: Any) -> Tensor:
+    """A DTensor as the box of it that this process holds, in the memory of `local`, or of its `shadow` there."""
     refuse_float4(name, tensor)
     replica, count = replica_of(name, tensor)
     chunks = tensor.__create_chunk_list__() if local.numel() > 0 else []
@@ -167,7 +168,7 @@ def sharded(name: str, tensor: Any, local: torch.Tensor, **what: Any) -> Tensor:
     offset: tuple[int, ...] = tuple(chunks[0].offsets) if chunks else (0,) * len(shape)
     if tensor.dtype == torch.complex128:
         shape, offset = (*shape, 2), (*offset, 0)
-    memory = memory_of(name, local)
+    memory = memory_of(name, local)._replace(shadow=shadow)
     if not chunks:
         memory = memory._replace(shape=(0,) * len(shape), strides=None)
     return Tensor(
