@@ -158,8 +158,8 @@ typedef struct pawl_shadow {
 /*
  * Fills `memory`, whose struct_size is set, with what reads copies that `shadow` tells of. Both
  * live as long as a pawl_memory has to. Such tensors are saved alone: another state restores into
- * the tensors themselves, or into the copies as ordinary memory. PAWL_EUSAGE: a struct_size that is not
- * valid, no `ready`, no name.
+ * the tensors themselves, or into the copies as ordinary memory. PAWL_EUSAGE: a struct_size that
+ * is not valid, no `ready`, no name.
  */
 PAWL_API pawl_status pawl_shadow_memory(pawl_shadow *shadow, pawl_memory *memory, pawl_error *err)
     PAWL_MUST_CHECK;
