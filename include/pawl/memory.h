@@ -146,9 +146,10 @@ PAWL_API pawl_status pawl_copy_failed(pawl_error *err, pawl_status status, const
 typedef struct pawl_shadow {
     size_t struct_size; /* sizeof(pawl_shadow) */
     const char *name;   /* as that of pawl_memory */
-    /* Are all copies complete? 1: yes; 0: not yet; less than 0: they failed, and so does the save
-     * (PAWL_EIO). Asked by one thread of a run at a time, every few milliseconds at most, until it
-     * says 1; that goes for all copies of the save. */
+    /* Are all copies of the save complete? 1: yes; 0: not yet; less than 0: they failed, and so
+     * does the save (PAWL_EIO). Called by a thread of the library, which must not be made to wait:
+     * again after 2 ms or less, until it says 1. Where it says 0 for too long, the memory hangs
+     * (see Threads above). */
     int (*ready)(void *context);
     void *context; /* of `ready` */
     /* Set to 0 before the copies of a save are started, to 1 by pawl when `ready` says so. */

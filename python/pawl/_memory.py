@@ -125,7 +125,7 @@ class Memory(NamedTuple):
         owner: what keeps the memory alive as long as it is referenced.
         parts: its elements are the parts of complex numbers: the array has no last dimension of 2,
             `shape` has.
-        shadow: of a tensor elsewhere, whose copy there may still be being made; None: the tensor itself.
+        shadow: this is a copy of a tensor, and `shadow` tells when it is complete; None: it is the tensor's own.
     """
 
     dtype: Dtype

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of tensors, in host memory, that are still being made when a save begins."""
+"""``pawl_shadow``: copies of tensors, in host memory, that are still being made when a save begins."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._library import lib
 
 logger = logging.getLogger("pawl")
 
-#: A thread of the library may ask at any time before a run is closed, and after it where a device hangs.
+#: Where a device hangs, a thread of the library asks even after the run was closed: so they are never freed.
 _kept: list[Shadow] = []
 
 
 class Shadow:
-    """What says when such copies are complete. It stays as long as the process.
+    """Tells the library when the copies of a save are complete. It stays as long as the process.
 
     Args:
         name: of the device, for messages: "cuda:0".
@@ -41,12 +41,18 @@ class Shadow:
         return ctypes.addressof(self._memory)
 
     def begin(self, is_complete: Callable[[], bool]) -> None:
-        """Before a save: its copies are being made, until `is_complete` says True. No save reads them now.
+        """Call it before the copies of a save are started, when the save before no longer reads its own.
 
-        `is_complete` is called on a thread of the library, and must not wait. What it raises fails the save.
+        Args:
+            is_complete: are they all made? Called on a thread of the library, and must not wait. What it raises
+                fails the save.
         """
         self._is_complete = is_complete
         self._shadow.complete = 0
+
+    def complete(self) -> bool:
+        """Has the library been told that the copies are complete? False where nobody reads them."""
+        return bool(self._shadow.complete)
 
     def _answer(self, _context: Any) -> int:
         try:

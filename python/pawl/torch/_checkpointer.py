@@ -296,11 +296,11 @@ class Checkpointer:
         self, live: Live, memory_tensor: torch.Tensor, restoring: bool, aside: _streams.Aside | None = None
     ) -> Tensor:
         """The entry of a tensor in the memory of `memory_tensor`, to which `aside` copies it."""
-        shadow = None if aside is None else aside.shadow
+        completion = None if aside is None else aside.shadow
         if is_sharded(live.tensor):
-            return sharded(live.name, live.tensor, memory_tensor, shadow, **live.what)
+            return sharded(live.name, live.tensor, memory_tensor, completion, **live.what)
         replicated = self._group is not None and (restoring or not live.copied)
-        memory = memory_of(live.name, memory_tensor)._replace(shadow=shadow)
+        memory = memory_of(live.name, memory_tensor)._replace(shadow=completion)
         return Tensor(memory, replicated=replicated, **live.what)
 
     def _aside(self, tensor: torch.Tensor) -> _streams.Aside | None:
@@ -466,7 +466,7 @@ class Checkpointer:
                 self._last_step,
             )
         self.fence()
-        self.run.fence()  # of copies, too
+        self.run.fence()  # the copies on the host are about to be written to
         self._raise_problem()
         for part in self._parts:
             part.prepare()
@@ -504,23 +504,22 @@ class Checkpointer:
         """Returns when the save in flight no longer needs the tensors' memory.
 
         Each ``torch.optim`` optimizer calls it before its step. Call it before anything else changes
-        parameters or slots: ``clamp_``, ``p.data``, ``model.load_state_dict``.
+        parameters or slots: ``clamp_``, ``p.data``, ``model.load_state_dict``. Of CUDA devices it
+        returns at once: what is started afterwards on the current stream comes after the copies.
 
         Raises:
             Timeout: after `timeout` seconds [the run's deadline_s]; the memory is still in use.
         """
-        if not self._in_flight:
-            return
-        moved = self._moved()
+        moved = self._moved() if self._in_flight else None
         if moved is not None:
             self._give_up(moved)
             return
-        assert self._saved is not None
-        if self._saved.in_place:
-            self.run.fence(timeout)
-        after_copies = [aside.fence() for aside in self._devices.values()]
-        if all(after_copies):
-            self._in_flight, self._fenced = False, True
+        in_order = [aside.fence() for aside in self._devices.values()]
+        if self._in_flight or not all(in_order):
+            assert self._saved is not None
+            if self._saved.in_place or not all(in_order):
+                self.run.fence(timeout)
+        self._in_flight, self._fenced = False, True
 
     def _moved(self) -> str | None:
         """A tensor that was changed since the save began, although nobody had called fence (S01)."""
@@ -588,7 +587,7 @@ class Checkpointer:
         for part in self._parts:
             part.prepare()
         saved = self._build(restoring=True)
-        self.run.fence()  # of copies, too
+        self.run.fence()  # the copies on the host are about to be written to
         with torch.no_grad():
             if saved.shadows:  # so that what is not restored stays as it is
                 _copy(saved.shadows, [local_of(tensor) for tensor in saved.live])

@@ -51,7 +51,10 @@ class Streams(Protocol):
         """Are all copies made? On any thread; returns at once."""
 
     def wait(self) -> bool:
-        """Later work of the device comes after the copies. False: that cannot be said now, and nothing is changed."""
+        """Lets what is started from now on, on the current stream, come after the copies; no thread waits.
+
+        False: that is impossible now, while a CUDA graph is captured.
+        """
 
 
 class CudaStreams:
@@ -74,7 +77,7 @@ class CudaStreams:
         return bool(self._copied.query())
 
     def wait(self) -> bool:
-        if torch.cuda.is_current_stream_capturing():  # a CUDA graph: nothing runs now
+        if torch.cuda.is_current_stream_capturing():
             return False
         torch.cuda.current_stream(self._device).wait_event(self._copied)
         return True
@@ -96,7 +99,7 @@ class Aside:
     def __init__(self, name: str, streams: Streams) -> None:
         self.shadow = Shadow(name)
         self._streams = streams
-        self._steady = Pairs()
+        self._steady: Pairs | None = None  # None: no copies are being made
 
     def start(self, changing: Pairs, steady: Pairs) -> None:
         """Starts the copies of a save. No save reads those of the one before."""
@@ -105,8 +108,10 @@ class Aside:
         self._streams.start(changing, steady)
 
     def fence(self) -> bool:
-        """What changes the tensors from now on comes after the copies, as `Streams.wait` says."""
-        fenced = self._streams.wait()
-        if fenced:
-            self._steady = Pairs()
-        return fenced
+        """`Streams.wait`, unless the copies are complete. Call it before each change: any may be on another stream."""
+        if self._steady is None:
+            return True
+        if self.shadow.complete():
+            self._steady = None  # which kept the memory of tensors that were replaced
+            return True
+        return self._streams.wait()

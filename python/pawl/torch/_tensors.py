@@ -158,7 +158,7 @@ def replica_of(name: str, tensor: Any) -> tuple[int, int]:
 
 
 def sharded(name: str, tensor: Any, local: torch.Tensor, shadow: Shadow | None = None, **what: Any) -> Tensor:
-    """A DTensor as the box of it that this process holds, in the memory of `local`, or of its `shadow` there."""
+    """A DTensor as the box of it that this process holds, in the memory of `local`; `shadow` as in ``Memory``."""
     refuse_float4(name, tensor)
     replica, count = replica_of(name, tensor)
     chunks = tensor.__create_chunk_list__() if local.numel() > 0 else []

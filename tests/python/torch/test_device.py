@@ -23,6 +23,8 @@ class LateStreams:
         self.gate.set()
         self.failing = False
         self.waits = 0
+        self.capturing = False
+        self.complete = True
         self._thread = None
 
     def start(self, changing, steady):
@@ -37,10 +39,12 @@ class LateStreams:
     def is_complete(self):
         if self.failing:
             raise RuntimeError("an illegal memory access was encountered")
-        return not self._thread.is_alive()
+        return self.complete and not self._thread.is_alive()
 
     def wait(self):
         self.waits += 1
+        if self.capturing:
+            return False
         if self._thread is not None:
             self._thread.join()
         return True
@@ -65,6 +69,12 @@ def train(model, optimizer, steps):
 
 def state_of(model, optimizer):
     return copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+
+
+def save(ckpt, step):
+    ckpt.steps = step
+    ckpt.save()
+    ckpt.wait()
 
 
 class Device(support.InDirectory):
@@ -101,26 +111,19 @@ class Device(support.InDirectory):
                 optimizer.step()  # comes after the copies
                 self.assertTrue(self.streams.gate.is_set())
                 ckpt.wait()
-                self.assert_same(self.restored_of(step), expected)
+                self.assert_saved(step, expected)
                 train(model, optimizer, 1)
 
-    def restored_of(self, step):
-        model, optimizer = job()
+    def assert_saved(self, step, expected):
+        """The checkpoint of a step has these tensors, bit for bit."""
+        parameters = [name for name, _ in job()[0].named_parameters()]
+        tensors = {f"model/{name}": tensor for name, tensor in expected["model"].items()}
+        for number, slots in expected["optimizer"]["state"].items():
+            tensors.update({f"optimizer/{parameters[number]}/{slot}": tensor for slot, tensor in slots.items()})
         with pawl.open(self.run_path, step=step) as checkpoint:
-            names = set(checkpoint)
-            train(model, optimizer, 1)
-            found = state_of(model, optimizer)
-            for name, tensor in found["model"].items():
-                entry = "model/" + name.replace(".", "/")
-                self.assertIn(entry, names)
-                found["model"][name] = torch.from_dlpack(checkpoint[entry]).reshape(tensor.shape).clone()
-            parameters = [name for name, _ in model.named_parameters()]
-            for number, slots in found["optimizer"]["state"].items():
-                for slot, tensor in slots.items():
-                    entry = f"optimizer/{parameters[number].replace('.', '/')}/{slot}"
-                    self.assertIn(entry, names)
-                    slots[slot] = torch.from_dlpack(checkpoint[entry]).reshape(tensor.shape).clone()
-            return found
+            for name, tensor in tensors.items():
+                found = torch.from_dlpack(checkpoint[name.replace(".", "/")])
+                self.assertTrue(torch.equal(found.reshape(tensor.shape), tensor), name)
 
     def test_a_step_does_not_wait_until_copies_are_written(self):
         model, optimizer = job()
@@ -133,6 +136,42 @@ class Device(support.InDirectory):
             with self.assertRaises(pawl.Timeout):
                 ckpt.run.wait(-1)
             self.assertGreater(self.streams.waits, 0)
+            ckpt.wait()
+        self.assert_same(self.restored(), expected)
+
+    def test_each_of_several_optimizers_comes_after_the_copies(self):
+        """They may step on streams of their own."""
+        model, optimizer = job()
+        other = torch.optim.SGD([torch.zeros(3, requires_grad=True)])
+        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer) as ckpt:
+            train(model, optimizer, 1)
+            ckpt.steps = 1
+            self.streams.complete = False
+            ckpt.save()
+            before = self.streams.waits
+            optimizer.step()
+            other.step()
+            self.assertEqual(self.streams.waits, before + 2)
+            self.streams.complete = True
+            ckpt.wait()
+            before = self.streams.waits
+            optimizer.step()
+            self.assertEqual(self.streams.waits, before)
+
+    def test_while_a_graph_is_captured_the_save_is_waited_for(self):
+        model, optimizer = job()
+        with pawl.torch.Checkpointer(self.run_path, model=model, optimizer=optimizer) as ckpt:
+            train(model, optimizer, 1)
+            ckpt.steps = 1
+            expected = state_of(model, optimizer)
+            self.streams.gate.clear()
+            self.streams.capturing = True
+            ckpt.save()
+            with self.assertRaises(pawl.Timeout):
+                ckpt.fence(0.1)
+            threading.Timer(0.2, self.streams.gate.set).start()
+            train(model, optimizer, 2)
+            self.assertTrue(self.streams.gate.is_set())
             ckpt.wait()
         self.assert_same(self.restored(), expected)
 
@@ -166,10 +205,8 @@ class Device(support.InDirectory):
             self.assertIn('"cpu"', str(caught.exception))
             self.streams.failing = False
             train(model, optimizer, 1)
-            ckpt.steps = 2
             expected = state_of(model, optimizer)
-            ckpt.save()
-            ckpt.wait()
+            save(ckpt, 2)
         self.assert_same(self.restored(), expected)
 
     def test_s01_a_tensor_that_is_changed_before_it_is_copied_is_named(self):
@@ -201,9 +238,7 @@ class Device(support.InDirectory):
             ckpt.wait()
             with pawl.open(self.run_path, step=1) as checkpoint:
                 self.assertTrue(torch.equal(torch.from_dlpack(checkpoint["model/0/weight"]), before))
-            ckpt.steps = 2
-            ckpt.save()
-            ckpt.wait()
+            save(ckpt, 2)
         self.assertEqual(self.restored()["model"]["0.weight"].abs().max(), 0)
 
 
