@@ -8,7 +8,7 @@
  *
  * A state is used by one thread at a time. It may be freed while it is being saved. But the memory
  * of its tensors must stay valid and unchanged from pawl_save to the end of the next pawl_fence (or
- * pawl_wait).
+ * pawl_wait); that of tensors with `copied`, until pawl_save returns.
  */
 #ifndef PAWL_STATE_H
 #define PAWL_STATE_H
@@ -102,6 +102,10 @@ typedef struct pawl_tensor {
     /* Where `data`, of the boxes too, is; it is then an address or handle for the provider alone,
      * and may be NULL (pawl/memory.h). Not copied. [NULL: host memory] */
     const pawl_memory *memory;
+    /* 1: the tensor may change as soon as pawl_save has returned, which copies it into the staging
+     * budget, and waits for writes where the budget is full. For what a training step changes
+     * before the fence: running means, averaged weights. A restore makes no difference [0] */
+    int64_t copied;
 } pawl_tensor;
 
 typedef struct pawl_state pawl_state;

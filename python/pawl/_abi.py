@@ -262,6 +262,7 @@ class Tensor(Struct):
         ("replica", c_int),
         ("replica_count", c_int),
         ("memory", c_void_p),
+        ("copied", c_int64),
     ]
 
 

@@ -321,8 +321,8 @@ class Run(Handle):
     ) -> None:
         """Starts to save `state` as `step` (0 or more) and returns.
 
-        Values are copied now; arrays are read from their memory until `fence` returns, and must
-        not change before. Saving a step again replaces it once the new one is whole.
+        Values and ``pawl.Tensor(array, copied=True)`` are copied now; other arrays are read from
+        their memory until `fence` returns, and must not change before. Saving a step again replaces it once the new one is whole.
 
         Args:
             state: what to save. It may be changed and saved again; its arrays may not, see above.
@@ -334,6 +334,7 @@ class Run(Handle):
         Raises:
             Error: what the previous save failed with, if no call has raised that yet; nothing was
                 started then: call it again to save.
+            Timeout: tensors could not be copied in time; the save is given up.
         """
         require_state(state)
         step = whole_number("step", step)
@@ -342,7 +343,9 @@ class Run(Handle):
             self._wait(timeout)
         with self._held() as pointer, state._held() as saved:
             self._reading.add(state)
-            check(lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle()))
+            status = lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle())
+            self._interruptible.check()
+            check(status)
         del kept
 
     def _save_options(self, metrics: Mapping[str, float] | None, pin: bool) -> tuple[_abi.SaveOptions, Any]:

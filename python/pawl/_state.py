@@ -46,9 +46,11 @@ class Tensor:
         replicated: other ranks hold the same bytes; each byte is written by one of them.
         replica: this rank holds copy `replica` ...
         replica_count: ... of so many [one per rank].
+        copied: a save copies it before it returns, into the run's ``budget_bytes``, so that it may
+            change at once, without a fence.
     """
 
-    __slots__ = ("array", "replica", "replica_count", "replicated", "role", "shape", "slot", "slot_of")
+    __slots__ = ("array", "copied", "replica", "replica_count", "replicated", "role", "shape", "slot", "slot_of")
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class Tensor:
         replicated: bool = False,
         replica: int = 0,
         replica_count: int = 0,
+        copied: bool = False,
     ) -> None:
         self.array = array
         self.role = role or ("slot" if slot_of is not None else "model")
@@ -70,6 +73,7 @@ class Tensor:
         self.replicated = replicated
         self.replica = replica
         self.replica_count = replica_count
+        self.copied = copied
 
 
 def require_state(state: object) -> None:
@@ -153,6 +157,7 @@ class _Described:
         out.slot_of = None if tensor.slot_of is None else text_bytes("the name", tensor.slot_of)
         out.slot = None if tensor.slot is None else text_bytes("the slot's name", tensor.slot)
         out.replicated = tensor.replicated
+        out.copied = tensor.copied
         fill_options(out, {"replica": tensor.replica, "replica_count": tensor.replica_count})
         self.owners[name] = (tensor.array, memories)
 

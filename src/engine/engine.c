@@ -206,15 +206,13 @@ static bool in_flight(const engine *e) {
     return e->active && (!e->hung || e->telling);
 }
 
-/* Monitor held. False: the deadline has passed. */
-static bool wait_a_while(engine *e, uint64_t deadline_ns, const interrupt *stop) {
+bool engine_wait_a_while(engine *e, uint64_t deadline_ns, const interrupt *stop) {
     uint64_t soon_ns = interrupt_asks(stop) ? engine_now(e) + INTERRUPT_PERIOD_NS : UINT64_MAX;
     bool all = deadline_ns <= soon_ns;
     return monitor_wait_until(&e->monitor, all ? deadline_ns : soon_ns) || !all;
 }
 
-/* Monitor held, but not while it asks. */
-static bool is_interrupted(engine *e, interrupt *stop) {
+bool engine_interrupted(engine *e, interrupt *stop) {
     if (!interrupt_asks(stop)) {
         return false;
     }
@@ -224,7 +222,7 @@ static bool is_interrupted(engine *e, interrupt *stop) {
     return said;
 }
 
-static pawl_status interrupted_while(const engine *e, const char *what, pawl_error *err) {
+pawl_status engine_interrupted_while(const engine *e, const char *what, pawl_error *err) {
     interrupt_error(err);
     error_wrap(err, "%s of step %lld", what, (long long)e->job.step);
     error_step(err, e->job.step);
@@ -238,14 +236,14 @@ static pawl_status wait_for_end(engine *e, double timeout_s, interrupt *stop, co
     uint64_t begun_ns = engine_now(e);
     uint64_t deadline_ns = engine_deadline(e, timeout_s);
     while (in_flight(e)) {
-        if (!(timeout_s > 0) || !wait_a_while(e, deadline_ns, stop)) {
+        if (!(timeout_s > 0) || !engine_wait_a_while(e, deadline_ns, stop)) {
             if (!in_flight(e)) {
                 break;
             }
             return engine_timeout(e, engine_seconds(engine_now(e) - begun_ns), what, err);
         }
-        if (in_flight(e) && is_interrupted(e, stop)) {
-            return interrupted_while(e, what, err);
+        if (in_flight(e) && engine_interrupted(e, stop)) {
+            return engine_interrupted_while(e, what, err);
         }
     }
     return PAWL_OK;
@@ -396,6 +394,7 @@ static pawl_status prepare_parts(engine *e, const plan_layout *layout, uint32_t 
         return error_nomem(err, layout->file_count * sizeof(*e->parts));
     }
     e->chunks = 0;
+    e->unfilled_first = 0;
     for (size_t i = 0; i < layout->file_count; i++) {
         uint64_t chunks = file_chunks(e, &layout->files[i]);
         assert(chunks > 0); /* there is a header */
@@ -404,6 +403,7 @@ static pawl_status prepare_parts(engine *e, const plan_layout *layout, uint32_t 
         }
         e->parts[i] = (engine_part){.unfilled = chunks - 1, .unwritten = chunks};
         e->chunks += chunks;
+        e->unfilled_first += i < layout->copied_files ? chunks : 0;
     }
     return PAWL_OK;
 }

@@ -13,26 +13,33 @@ static uint64_t budget_wanted(const engine *e) {
     return (left / buffer_bytes + e->job.layout->file_count) * buffer_bytes;
 }
 
+static void use_budget(engine *e, uint64_t wanted_bytes) {
+    e->fenced = true;
+    if (wanted_bytes > e->stats.budget_wanted_bytes) {
+        e->stats.budget_wanted_bytes = wanted_bytes;
+    }
+    uint64_t wanted = wanted_bytes / e->buffer_bytes;
+    wanted = wanted < e->buffer_limit ? wanted : e->buffer_limit;
+    e->wanted_buffers = wanted > e->wanted_buffers ? (size_t)wanted : e->wanted_buffers;
+}
+
 static void begin_fence(engine *e) {
     if (!e->fenced) {
-        e->fenced = true;
-        e->stats.budget_wanted_bytes = budget_wanted(e);
-        uint64_t wanted = e->stats.budget_wanted_bytes / e->buffer_bytes;
-        wanted = wanted < e->buffer_limit ? wanted : e->buffer_limit;
-        e->wanted_buffers = wanted > e->wanted_buffers ? (size_t)wanted : e->wanted_buffers;
+        use_budget(e, budget_wanted(e));
     }
     e->fencing = true;
     engine_announce(e); /* the engine's thread may fill further buffers */
 }
 
 /* False when the deadline passed. */
-static bool wait_for_buffer(engine *e, double timeout_s, uint64_t deadline_ns) {
+static bool wait_for_buffer(engine *e, double timeout_s, uint64_t deadline_ns,
+                            const interrupt *stop) {
     if (!(timeout_s > 0)) {
         return false;
     }
     uint64_t before = engine_now(e);
     bool full = engine_chunk_left(e); /* or a chunk is being copied by the engine's thread */
-    bool in_time = monitor_wait_until(&e->monitor, deadline_ns);
+    bool in_time = engine_wait_a_while(e, deadline_ns, stop);
     uint64_t waited = engine_now(e) - before;
     e->fence_wait_ns += full ? waited : 0;
     e->fence_copy_ns += full ? 0 : waited;
@@ -53,7 +60,7 @@ static bool copy_one(engine *e) {
 static bool copy_all(engine *e, double timeout_s, uint64_t deadline_ns) {
     for (engine_release_if_read(e); !e->released; engine_release_if_read(e)) {
         bool late = timeout_s > 0 && engine_now(e) >= deadline_ns;
-        if (!late && (copy_one(e) || wait_for_buffer(e, timeout_s, deadline_ns))) {
+        if (!late && (copy_one(e) || wait_for_buffer(e, timeout_s, deadline_ns, NULL))) {
             continue;
         }
         if (!e->released) {
@@ -78,6 +85,42 @@ pawl_status engine_fence(engine *e, double timeout_s, pawl_error *err) {
                               "waiting until the save lets go of the tensors", err);
     }
     return PAWL_OK;
+}
+
+/* ---- tensors that are copied before the save is under way ---- */
+
+static const char copying[] = "copying tensors before the save goes on";
+
+static pawl_status copy_first(engine *e, double timeout_s, interrupt *stop, pawl_error *err) {
+    uint64_t begun_ns = engine_now(e);
+    uint64_t deadline_ns = engine_deadline(e, timeout_s);
+    while (e->unfilled_first > 0 && !e->released) {
+        if (engine_now(e) >= deadline_ns) {
+            return engine_timeout(e, engine_seconds(engine_now(e) - begun_ns), copying, err);
+        }
+        bool left = engine_chunk_left(e) && e->next_file < e->job.layout->copied_files;
+        if (!left || !copy_one(e)) {
+            (void)wait_for_buffer(e, timeout_s, deadline_ns, stop);
+        }
+        if (engine_interrupted(e, stop)) {
+            return engine_interrupted_while(e, copying, err);
+        }
+    }
+    return PAWL_OK;
+}
+
+pawl_status engine_copy_first(engine *e, double timeout_s, interrupt *stop, pawl_error *err) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    if (!e->active || e->released || e->unfilled_first == 0) {
+        return PAWL_OK;
+    }
+    use_budget(e, e->unfilled_first * e->buffer_bytes);
+    e->fencing = true;
+    pawl_status status = copy_first(e, timeout_s, stop, err);
+    e->fencing = false;
+    e->fenced = false; /* for the rest of the save a fence is still to come */
+    return status;
 }
 
 bool engine_fenced(engine *e) {

@@ -117,6 +117,7 @@ static void push_last(engine_buffers *list, engine_buffer *b) {
  * before younger ones. */
 static void chunk_filled(engine *e, engine_buffer *b) {
     engine_part *part = &e->parts[b->file];
+    e->unfilled_first -= b->file < e->job.layout->copied_files;
     if (b->at == 0) {
         part->head = b;
     } else {

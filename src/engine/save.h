@@ -144,10 +144,11 @@ struct engine {
     engine_quiet quiet, copy_quiet;
     size_t next_file; /* the next chunk to claim */
     uint64_t next_at;
-    size_t filling; /* chunks being copied out of the trainer's memory now */
-    mover *mover;   /* NULL until there are such tensors */
-    size_t copying; /* `filling`, if provided */
-    size_t readers; /* engine_reading: others that read the trainer's memory */
+    size_t filling;          /* chunks being copied out of the trainer's memory now */
+    uint64_t unfilled_first; /* chunks of the layout's copied_files that are not filled */
+    mover *mover;            /* NULL until there are such tensors */
+    size_t copying;          /* `filling`, if provided */
+    size_t readers;          /* engine_reading: others that read the trainer's memory */
     pawl_status copy_status;
     struct pawl_error copy_story; /* the first failure of a copy */
     uint64_t copy_progress_ns;    /* when a copy began or ended last */
@@ -286,6 +287,12 @@ double engine_seconds(uint64_t ns);
 uint64_t engine_ns(double seconds);
 /* Monitor held: PAWL_ETIMEOUT naming what is being written, and how much of it is. */
 pawl_status engine_timeout(engine *e, double waited_s, const char *what, pawl_error *err);
+/* Monitor held, both; `stop` may be NULL. False: the deadline has passed. Asks `stop` without the
+ * monitor. */
+bool engine_wait_a_while(engine *e, uint64_t deadline_ns, const interrupt *stop);
+bool engine_interrupted(engine *e, interrupt *stop);
+/* PAWL_ECANCELED. */
+pawl_status engine_interrupted_while(const engine *e, const char *what, pawl_error *err);
 /* Monitor held: brings the statistics of the save in flight up to now. */
 void engine_stats_update(engine *e);
 void engine_destroy(engine *e);

@@ -4,6 +4,7 @@
  * with the values, fill the first files, the second boxes the next, and so on: a safetensors file
  * has one tensor of a name, and other tools find the box under it. After TURNS boxes it starts
  * again with the first files, under keys that are no names: so the number of files stays bounded.
+ * Tensors that are to be copied before the save is under way have the first files for themselves.
  * Within a file dtypes of larger alignment come first, then names ascend:
  * so every tensor is aligned, and the same state always gives the same files.
  */
@@ -16,7 +17,8 @@
 
 #define ALIGNMENTS 4 /* 8, 4, 2 and 1 bytes */
 #define TURNS      64
-#define GROUPS     ((size_t)TURNS * ALIGNMENTS)
+#define SHELVES    (2 * TURNS) /* which a file is filled from: one for each turn, of copied tensors */
+#define GROUPS     ((size_t)SHELVES * ALIGNMENTS)
 
 static bool is_empty_tensor(const state_entry *e) {
     return shape_elements(e->ndim, e->shape) == 0;
@@ -31,12 +33,16 @@ static bool has_piece(const state_entry *e, size_t i) {
     return shape_elements(e->ndim, state_entry_box(e, i)->extent) > 0;
 }
 
+static uint32_t shelf_of(const state_entry *e, size_t turn) {
+    return (uint32_t)(turn % TURNS) + (e->copied ? 0 : TURNS);
+}
+
 /* Groups in the order in which they are laid out: 8-byte alignment first. */
 static size_t layout_group(const state_entry *e, size_t turn) {
     size_t alignment = dtype_alignment(e->dtype);
     assert(alignment == 8 || alignment == 4 || alignment == 2 || alignment == 1);
     size_t place = ALIGNMENTS - 1 - (size_t)__builtin_ctzll(alignment);
-    return turn % TURNS * ALIGNMENTS + place;
+    return shelf_of(e, turn) * ALIGNMENTS + place;
 }
 
 static const state_entry *entry_at(const plan_layout *layout, size_t k) {
@@ -111,11 +117,9 @@ static void place_piece(void *context, const state_entry *e, const state_box *pa
     if (part == NULL) {
         g->layout->values[g->values_placed++] = place;
     }
-    /* Until files are numbered, `file` holds the turn. */
-    *piece = (plan_piece){.entry = e,
-                          .part = part,
-                          .file = (uint32_t)(turn % TURNS),
-                          .further = (uint32_t)(turn / TURNS)};
+    /* Until files are numbered, `file` holds the shelf. */
+    *piece = (plan_piece){
+        .entry = e, .part = part, .file = shelf_of(e, turn), .further = (uint32_t)(turn / TURNS)};
 }
 
 /* Counting sort: stable, so that names stay in order within a group. */
@@ -144,19 +148,20 @@ static pawl_status order_pieces(plan_layout *layout, const share_parts *shares, 
 typedef struct filling {
     plan_layout *layout;
     size_t capacity;
-    uint32_t turn;
+    uint32_t shelf;
     uint64_t always, sharding; /* header bytes so far */
     bool sharded;
     uint64_t data; /* bytes so far, without the header */
     uint64_t limit, data_limit;
 } filling;
 
-static pawl_status begin_file(filling *f, size_t first_piece, uint32_t turn, pawl_error *err) {
+static pawl_status begin_file(filling *f, size_t first_piece, uint32_t shelf, pawl_error *err) {
     plan_layout *layout = f->layout;
     TRY(vec_reserve(&layout->files, &f->capacity, layout->file_count + 1, sizeof(*layout->files),
                     err));
     layout->files[layout->file_count++] = (plan_file){.first_piece = first_piece};
-    f->turn = turn;
+    f->shelf = shelf;
+    layout->copied_files += shelf < TURNS;
     f->always = HEADER_BASE_BYTES;
     f->data = 0;
     f->sharding = 0;
@@ -176,7 +181,7 @@ static uint64_t piece_bytes(const filling *f, const plan_piece *piece) {
 
 static bool fits_file(const filling *f, const plan_file *file, const plan_piece *piece,
                       header_cost cost, bool sharded) {
-    if (piece->file != f->turn) {
+    if (piece->file != f->shelf) {
         return false;
     }
     uint64_t bytes = f->always + cost.always;
@@ -191,7 +196,7 @@ static bool fits_file(const filling *f, const plan_file *file, const plan_piece 
 static pawl_status cut_files(plan_layout *layout, uint64_t limit, uint64_t data_limit,
                              pawl_error *err) {
     filling f = {.layout = layout, .limit = limit, .data_limit = data_limit};
-    TRY(begin_file(&f, 0, 0, err));
+    TRY(begin_file(&f, 0, layout->piece_count > 0 ? layout->pieces[0].file : TURNS, err));
     for (size_t i = 0; i < layout->piece_count; i++) {
         plan_piece *piece = layout_piece_at(layout, i);
         header_cost cost = header_piece_cost(piece);

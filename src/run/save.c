@@ -200,14 +200,19 @@ static pawl_status prepare_save(save *s, pawl_state *state, const pawl_save_opti
     if (save_of_many(s->run)) {
         TRY(replica_sums_start(s->snapshot, s->run->checking, s->engine, s->run->platform, &s->sums,
                                err));
+        if (s->snapshot->copied) { /* they may change when this call returns */
+            replica_sums_wait(s->sums);
+        }
     }
     return index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err);
 }
 
+/* `*copying`: of the save, where tensors are still to be copied; NULL otherwise. */
 static pawl_status start_save(save **owned, pawl_state *state, const pawl_save_options *options,
-                              pawl_error *err) {
+                              flight **copying, pawl_error *err) {
     save *s = *owned;
     TRY(prepare_save(s, state, options, err));
+    *copying = s->snapshot->copied ? s->snapshot->flight : NULL;
     s->run->stats.files = s->layout->file_count;
     s->run->stats.bytes = s->layout->bytes;
     s->begun = s->run->stats;
@@ -321,9 +326,28 @@ static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *opti
     return s;
 }
 
+/* The save is under way. */
+static pawl_status copy_tensors(pawl_run *run, flight *copying, double timeout_s, pawl_error *err) {
+    double within_s = timeout_s > 0 ? timeout_s : run->timeout_s; /* copying itself takes time */
+    run->stop.said = false;
+    pawl_status status = engine_copy_first(run->engine, within_s, &run->stop, err);
+    if (status == PAWL_OK) {
+        state_flight_has_copied(copying);
+        return PAWL_OK;
+    }
+    run_give_up(run);
+    run_say_safe(run, err);
+    error_next(err, "call pawl_fence before a tensor changes, then save again%s",
+               status == PAWL_ECANCELED ? ""
+                                        : "; see whether the storage works, or give a larger "
+                                          "deadline_s or budget_bytes");
+    return status;
+}
+
 static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
                             const pawl_save_options *options, bool *started, pawl_error *err) {
     bool go_on;
+    flight *copying = NULL;
     const platform *os = run->platform;
     uint64_t called_ns = platform_now_ns(os);
     TRY(check_step(run, step, err));
@@ -342,7 +366,7 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
     atomic_store(&run->group_wait_ns, 0);
     atomic_store(&run->stop_waiting, false);
     atomic_store(&run->awaited_count, 0);
-    pawl_status status = start_save(&s, state, options, err);
+    pawl_status status = start_save(&s, state, options, &copying, err);
     if (status != PAWL_OK) {
         could_not_start(s, status, err);
         return status;
@@ -351,7 +375,7 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
     run->last_save_step = step;
     run->last_save_ns = called_ns;
     *started = true;
-    return PAWL_OK;
+    return copying != NULL ? copy_tensors(run, copying, options->deadline_s, err) : PAWL_OK;
 }
 
 pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,

@@ -94,6 +94,7 @@ held_entry *entry_of_tensor(const pawl_tensor *tensor) {
     seen->kind = PAWL_KIND_TENSOR;
     seen->role = tensor->role;
     seen->replicated = tensor->replicated != 0;
+    seen->copied = tensor->copied != 0;
     seen->replica = tensor->replica;
     seen->replica_count = tensor->replica_count;
     seen->memory = tensor->memory;

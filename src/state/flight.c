@@ -50,7 +50,13 @@ const flight *flight_latest(pawl_state *state) {
 
 bool flight_uses(const flight *f, const state_entry *e) {
     const held_entry *held = (const held_entry *)(const void *)e;
-    return f != NULL && e->kind == PAWL_KIND_TENSOR && held->number <= f->newest;
+    return f != NULL && e->kind == PAWL_KIND_TENSOR && held->number <= f->newest &&
+           !(f->copied && e->copied);
+}
+
+/* An earlier one that still uses them stands behind this one: flight_latest. */
+void state_flight_has_copied(flight *f) {
+    f->copied = f->earlier == NULL || f->earlier->copied;
 }
 
 void flight_forget_all(pawl_state *state) {

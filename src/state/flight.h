@@ -15,6 +15,7 @@ struct flight {
     atomic_bool over;
     int64_t step;
     bool writes;     /* a restore */
+    bool copied;     /* it no longer uses the tensors that pawl_save copies */
     uint64_t newest; /* it uses the state's tensors up to that number (held_entry) */
     struct flight *earlier;
 };

@@ -81,6 +81,7 @@ static pawl_status take_entries(state_snapshot *snapshot, state_table *table, pa
     snapshot->values = table->values;
     snapshot->value_count = table->value_count;
     snapshot->provided = table->provided;
+    snapshot->copied = table->copied;
     snapshot->table = state_table_hold(table);
     for (size_t i = 0; i < table->value_count; i++) {
         snapshot->entries[table->values[i]] = &entry_hold(table->current[i])->seen;

@@ -35,6 +35,7 @@ typedef struct state_entry {
     const pawl_memory *memory;  /* of a tensor: only this provider touches its bytes; NULL: host */
     const char *slot_of, *slot; /* NULL unless role is SLOT */
     bool per_rank, replicated;
+    bool copied;                /* a save has read the tensor when run_save returns */
     int replica, replica_count; /* replicated: which copy this is; 0 of 0: one per rank */
     pawl_dtype dtype;           /* values: BOOL, I64, F64 or U8, as they are stored */
     int ndim;
@@ -105,6 +106,7 @@ typedef struct state_snapshot {
     size_t value_count;
     int64_t step;
     bool provided;      /* some tensors are in providers' memory */
+    bool copied;        /* some are to be read before the save is under way */
     state_table *table; /* holds the tensors; the snapshot itself holds the values */
     flight *flight;     /* NULL: not in flight, or let go */
 } state_snapshot;
@@ -132,6 +134,9 @@ pawl_status state_snapshot_begin_writing(pawl_state *state, state_snapshot *snap
 /* PAWL_EUSAGE naming a tensor whose provider can only be read from. */
 pawl_status state_snapshot_check_writable(const state_snapshot *snapshot, pawl_error *err)
     PAWL_MUST_CHECK;
+/* For the state's thread, after a snapshot of it was taken in flight, which may be gone meanwhile:
+ * its tensors that are to be copied have been. */
+void state_flight_has_copied(flight *f);
 void state_snapshot_let_go(state_snapshot *snapshot); /* idempotent */
 void state_snapshot_free(state_snapshot *snapshot);   /* lets go first; NULL is fine */
 /* Do they have the same entries of the same state? Only the bytes of values may then differ. */

@@ -30,6 +30,7 @@ static void collect_entries(const pawl_state *state, state_table *table) {
         if (e->kind == PAWL_KIND_TENSOR) {
             (void)entry_hold(e);
             table->provided = table->provided || e->memory != NULL;
+            table->copied = table->copied || e->copied;
             continue;
         }
         table->entries[i] = NULL;

@@ -15,6 +15,7 @@ struct state_table {
     atomic_uint references;
     size_t count, value_count;
     bool provided;               /* some tensors are in providers' memory */
+    bool copied;                 /* some are copied by pawl_save */
     const state_entry **entries; /* tensors, which the table holds; NULL where a value is */
     size_t *values;              /* the places of the values, ascending */
     /* Each value as the state has it now: for its thread, while the table is its own. */

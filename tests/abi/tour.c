@@ -156,14 +156,14 @@ static void add_provided(pawl_state *state) {
                           .dtype = PAWL_F32,
                           .ndim = 1,
                           .shape = shape,
-                          .data = host};
+                          .data = host,
+                          .memory = &memory};
     memset(host, 1, sizeof host);
     memory.struct_size = sizeof memory;
     memory.name = "device";
     memory.start_out = start_out;
     memory.start_in = start_in;
     ADD_pawl_memory(&memory);
-    LAST_pawl_tensor(&tensor, &memory);
     must("provided", pawl_state_add_tensor(state, &tensor, err));
 }
 
@@ -184,7 +184,8 @@ static void add_shadow(pawl_state *state) {
                           .dtype = PAWL_F32,
                           .ndim = 1,
                           .shape = shape,
-                          .data = copied};
+                          .data = copied,
+                          .memory = &memory};
     shadow.struct_size = sizeof shadow;
     shadow.name = "copies";
     shadow.ready = at_once;
@@ -193,7 +194,7 @@ static void add_shadow(pawl_state *state) {
     must("shadow", pawl_shadow_memory(&shadow, filled, err));
     memory = *filled;
     OUTPUT_END(pawl_memory, filled);
-    LAST_pawl_tensor(&tensor, &memory);
+    LAST_pawl_tensor(&tensor, 1);
     must("copied", pawl_state_add_tensor(state, &tensor, err));
     must("not restored", pawl_state_remove(state, "shadow", err));
 }

@@ -95,8 +95,36 @@ static void test_further_boxes_go_to_further_files(void **context) {
     state_tensor(f, "whole", PAWL_F32, SHAPE(1));
     plan_layout *layout = lay_out(f, 0, 1, 0);
     assert_pieces(layout, "boxed whole | boxed | boxed");
+    assert_int_equal(layout->copied_files, 0);
     assert_ptr_equal(layout->pieces[2].part, state_entry_box(layout->pieces[2].entry, 1));
     assert_int_equal(layout->pieces[2].bytes, 16);
+    plan_layout_free(layout);
+}
+
+static void add_copied(fixture *f, const char *name, pawl_dtype dtype) {
+    pawl_tensor t = a_tensor(name, dtype, SHAPE(1));
+    t.copied = 1;
+    assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
+}
+
+static void test_what_is_copied_has_the_first_files_for_itself(void **context) {
+    fixture *f = *context;
+    add_rows(f, "boxed", 2, (const int64_t[]){0, 3}, (const int64_t[]){3, 1}, 0, 0);
+    add_copied(f, "means", PAWL_F32);
+    add_copied(f, "steps", PAWL_I64);
+    state_tensor(f, "a", PAWL_F64, SHAPE(1));
+    plan_layout *layout = lay_out(f, 0, 1, 0);
+    assert_pieces(layout, "steps means | a boxed | boxed");
+    assert_int_equal(layout->copied_files, 1);
+    plan_layout_free(layout);
+}
+
+static void test_nothing_but_copied_tensors_is_one_file(void **context) {
+    fixture *f = *context;
+    add_copied(f, "means", PAWL_F32);
+    plan_layout *layout = lay_out(f, 0, 1, 0);
+    assert_pieces(layout, "means");
+    assert_int_equal(layout->copied_files, 1);
     plan_layout_free(layout);
 }
 
@@ -549,6 +577,8 @@ int main(void) {
         WITH_BOTH(test_larger_alignment_comes_first_then_names),
         WITH_BOTH(test_nothing_to_save_is_one_file),
         WITH_BOTH(test_further_boxes_go_to_further_files),
+        WITH_BOTH(test_what_is_copied_has_the_first_files_for_itself),
+        WITH_BOTH(test_nothing_but_copied_tensors_is_one_file),
         WITH_BOTH(test_empty_boxes_are_not_written),
         WITH_BOTH(test_empty_tensor_is_in_a_file),
         WITH_BOTH(test_rank_0_writes_what_all_share),

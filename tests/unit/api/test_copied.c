@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors that pawl_save copies: they may change as soon as it returns. */
+#include "unit/store/fixtures.h"
+
+#include <pawl/pawl.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SMALL      ((size_t)40000)
+#define LARGE      ((size_t)3 << 20) /* 12 MiB of U32, more than the least budget */
+#define MIN_BUDGET ((size_t)8 << 20)
+#define SLOW       ((uint64_t)24 << 20) /* bytes per second: the save lasts for a while */
+
+typedef struct fixture {
+    directory dir;
+    char path[128];
+    pawl_error *err;
+    pawl_run *run;
+    pawl_state *state;
+    uint32_t *means, *averaged, *kernel; /* `kernel` is read in place */
+} fixture;
+
+static void fill(uint32_t *numbers, size_t count, uint32_t first) {
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = first + (uint32_t)i;
+    }
+}
+
+static void open_run(fixture *f, const pawl_run_options *options) {
+    assert_ok(pawl_run_open(f->path, options, &f->run, f->err), f->err);
+}
+
+static void add(fixture *f, const char *name, uint32_t *data, size_t count, bool copied) {
+    const int64_t shape[] = {(int64_t)count};
+    const pawl_tensor tensor = {.struct_size = sizeof tensor,
+                                .name = name,
+                                .dtype = PAWL_U32,
+                                .ndim = 1,
+                                .shape = shape,
+                                .data = data,
+                                .copied = copied};
+    assert_ok(pawl_state_add_tensor(f->state, &tensor, f->err), f->err);
+}
+
+static int set_up(void **state) {
+    fixture *f = mem_calloc(1, sizeof(*f));
+    directory_make(&f->dir);
+    (void)snprintf(f->path, sizeof(f->path), "%s/run", f->dir.path);
+    f->err = pawl_error_new();
+    f->means = mem_calloc(SMALL, sizeof(uint32_t));
+    f->averaged = mem_calloc(LARGE, sizeof(uint32_t));
+    f->kernel = mem_calloc(LARGE, sizeof(uint32_t));
+    assert_ok(pawl_state_new(&f->state, f->err), f->err);
+    add(f, "model/averaged", f->averaged, LARGE, true);
+    add(f, "model/kernel", f->kernel, LARGE, false);
+    add(f, "model/means", f->means, SMALL, true);
+    assert_ok(pawl_state_set_int64(f->state, "train/step", PAWL_ROLE_STEP, 1, f->err), f->err);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    pawl_run_close(f->run, 30, f->err);
+    pawl_state_free(f->state);
+    pawl_error_free(f->err);
+    directory_remove(&f->dir);
+    mem_free(f->means);
+    mem_free(f->averaged);
+    mem_free(f->kernel);
+    mem_free(f);
+    return 0;
+}
+
+static void change_copied(fixture *f) {
+    memset(f->means, 0xaa, SMALL * sizeof(uint32_t));
+    memset(f->averaged, 0xbb, LARGE * sizeof(uint32_t));
+}
+
+static void save(fixture *f, int64_t step) {
+    assert_ok(pawl_fence(f->run, 0, f->err), f->err);
+    fill(f->means, SMALL, (uint32_t)step);
+    fill(f->averaged, LARGE, (uint32_t)(step + 1));
+    fill(f->kernel, LARGE, (uint32_t)(step + 2));
+    assert_ok(pawl_save(f->run, f->state, step, NULL, f->err), f->err);
+}
+
+static void assert_numbers(const uint32_t *numbers, size_t count, uint32_t first) {
+    for (size_t i = 0; i < count; i++) {
+        if (numbers[i] != first + (uint32_t)i) {
+            fail_msg("element %zu is %u", i, numbers[i]);
+        }
+    }
+}
+
+static void assert_restored(fixture *f, int64_t step) {
+    change_copied(f);
+    memset(f->kernel, 0xcc, LARGE * sizeof(uint32_t));
+    const pawl_restore_options options = {.struct_size = sizeof options, .step = &step};
+    assert_ok(pawl_restore(f->run, f->state, &options, NULL, f->err), f->err);
+    assert_numbers(f->means, SMALL, (uint32_t)step);
+    assert_numbers(f->averaged, LARGE, (uint32_t)(step + 1));
+    assert_numbers(f->kernel, LARGE, (uint32_t)(step + 2));
+}
+
+static pawl_run_options slow(size_t budget_bytes) {
+    return (pawl_run_options){.struct_size = sizeof(pawl_run_options),
+                              .bandwidth_bytes_per_s = SLOW,
+                              .budget_bytes = budget_bytes};
+}
+
+static void test_they_may_change_when_save_returns(void **state) {
+    fixture *f = *state;
+    const pawl_run_options options = slow(0);
+    open_run(f, &options);
+    for (int64_t step = 1; step <= 3; step++) {
+        save(f, step);
+        change_copied(f);
+        assert_int_equal(pawl_fenced(f->run), 0); /* the kernel is still to be read */
+        assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
+        assert_restored(f, step);
+    }
+}
+
+static void test_a_full_budget_makes_save_wait_for_writes(void **state) {
+    fixture *f = *state;
+    pawl_save_stats stats = {.struct_size = sizeof stats};
+    const pawl_run_options options = slow(MIN_BUDGET);
+    open_run(f, &options);
+    save(f, 1);
+    change_copied(f);
+    assert_ok(pawl_wait(f->run, 0, &stats, f->err), f->err);
+    assert_true(stats.fence_wait_s > 0);
+    assert_int_equal(stats.budget_bytes, MIN_BUDGET);
+    assert_true(stats.budget_wanted_bytes >= (SMALL + LARGE) * sizeof(uint32_t));
+    assert_restored(f, 1);
+}
+
+static void test_checking_mode_does_not_take_the_change_for_a_fault(void **state) {
+    fixture *f = *state;
+    pawl_run_options options = slow(0);
+    options.checking = 1;
+    open_run(f, &options);
+    save(f, 1);
+    change_copied(f);
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
+    assert_restored(f, 1);
+}
+
+static void test_they_may_be_moved_removed_and_restored_meanwhile(void **state) {
+    fixture *f = *state;
+    const int64_t shape[] = {(int64_t)SMALL};
+    static uint32_t elsewhere[SMALL];
+    const pawl_tensor moved = {.struct_size = sizeof moved,
+                               .name = "model/means",
+                               .dtype = PAWL_U32,
+                               .ndim = 1,
+                               .shape = shape,
+                               .data = elsewhere,
+                               .copied = 1};
+    const pawl_run_options options = slow(MIN_BUDGET);
+    open_run(f, &options);
+    save(f, 1);
+    assert_ok(pawl_state_update_tensors(f->state, &moved, 1, f->err), f->err);
+    assert_ok(pawl_state_remove(f->state, "model/averaged", f->err), f->err);
+    assert_fails(pawl_state_remove(f->state, "model/kernel", f->err), PAWL_EBUSY, f->err);
+    memset(f->averaged, 0xbb, LARGE * sizeof(uint32_t));
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
+    add(f, "model/averaged", f->averaged, LARGE, true);
+    assert_ok(pawl_restore(f->run, f->state, NULL, NULL, f->err), f->err);
+    assert_numbers(elsewhere, SMALL, 1);
+    assert_numbers(f->averaged, LARGE, 2);
+}
+
+static void test_a_save_of_nothing_else_needs_no_fence(void **state) {
+    fixture *f = *state;
+    const pawl_run_options options = slow(0);
+    open_run(f, &options);
+    assert_ok(pawl_state_remove(f->state, "model/kernel", f->err), f->err);
+    assert_ok(pawl_state_remove(f->state, "train/step", f->err), f->err);
+    save(f, 1);
+    assert_int_equal(pawl_fenced(f->run), 1);
+    change_copied(f);
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
+    assert_ok(pawl_restore(f->run, f->state, NULL, NULL, f->err), f->err);
+    assert_numbers(f->averaged, LARGE, 2);
+}
+
+static void assert_numbers_saved(fixture *f, int64_t step, const char *name, uint32_t first) {
+    static uint32_t found[SMALL];
+    pawl_checkpoint *checkpoint = NULL;
+    const int64_t origin[] = {0};
+    const int64_t extent[] = {(int64_t)SMALL};
+    const pawl_open_options options = {.struct_size = sizeof options, .step = &step};
+    assert_ok(pawl_checkpoint_open(f->path, &options, &checkpoint, f->err), f->err);
+    assert_ok(pawl_checkpoint_read(checkpoint, name, origin, extent, found, sizeof found, f->err),
+              f->err);
+    assert_numbers(found, SMALL, first);
+    pawl_checkpoint_close(checkpoint);
+}
+
+static int when_told(void *context) {
+    return atomic_load((atomic_int *)context);
+}
+
+static void test_s08_a_copy_that_does_not_end_gives_the_save_up(void **state) {
+    fixture *f = *state;
+    static pawl_shadow shadow;
+    static pawl_memory memory;
+    static atomic_int there;
+    const int64_t shape[] = {(int64_t)SMALL};
+    shadow = (pawl_shadow){
+        .struct_size = sizeof shadow, .name = "GPU 0", .ready = when_told, .context = &there};
+    memory.struct_size = sizeof memory;
+    assert_ok(pawl_shadow_memory(&shadow, &memory, f->err), f->err);
+    const pawl_tensor late = {.struct_size = sizeof late,
+                              .name = "model/late",
+                              .dtype = PAWL_U32,
+                              .ndim = 1,
+                              .shape = shape,
+                              .data = f->means,
+                              .memory = &memory,
+                              .copied = 1};
+    const pawl_save_options options = {.struct_size = sizeof options, .deadline_s = 0.2};
+    pawl_run_options run = slow(0);
+    open_run(f, &run);
+    save(f, 1);
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
+    assert_ok(pawl_state_add_tensor(f->state, &late, f->err), f->err);
+    assert_fails(pawl_save(f->run, f->state, 2, &options, f->err), PAWL_ETIMEOUT, f->err);
+    assert_non_null(strstr(pawl_error_text(f->err), "copying tensors before the save goes on: the "
+                                                    "copies of step 2 took longer than 0.2"));
+    assert_non_null(strstr(pawl_error_text(f->err), "model/late"));
+    assert_non_null(strstr(pawl_error_text(f->err), "step 1"));
+    assert_fails(pawl_state_remove(f->state, "model/late", f->err), PAWL_EBUSY, f->err);
+    atomic_store(&there, 1);
+    assert_fails(pawl_wait(f->run, 0, NULL, f->err), PAWL_ECANCELED, f->err);
+    assert_ok(pawl_save(f->run, f->state, 3, &options, f->err), f->err);
+    change_copied(f);
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
+    assert_numbers_saved(f, 3, "model/late", 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_they_may_change_when_save_returns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_full_budget_makes_save_wait_for_writes, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_checking_mode_does_not_take_the_change_for_a_fault,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_they_may_be_moved_removed_and_restored_meanwhile,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_save_of_nothing_else_needs_no_fence, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_s08_a_copy_that_does_not_end_gives_the_save_up, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
