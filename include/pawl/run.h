@@ -127,10 +127,10 @@ typedef struct pawl_run_options {
      * PAWL_ENOMEM with 1 where the machine, or a limit of this process, has less. [0] */
     int budget_ready;
     /* Asked at least every 0.1 s, on the caller's thread, while pawl_run_open and pawl_restore wait
-     * or read, while pawl_run_close waits, and while pawl_save copies tensors. Not 0, as after
-     * Ctrl-C: that call ends with PAWL_ECANCELED once reads and copies under way have ended, and
-     * does not ask again. Nothing is lost: the run is not opened; not closed, and the handle stays;
-     * not restored (see there); or the save is given up, as by pawl_cancel.
+     * or read, pawl_run_close waits, and pawl_save copies tensors. Not 0, as after Ctrl-C: that call
+     * ends with PAWL_ECANCELED once reads and copies under way have ended, and does not ask again.
+     * Nothing is lost: the run is not opened; not closed, and the handle stays; not restored (see
+     * there); or the save is given up, as by pawl_cancel.
      * Other ranks hear of it where they next meet, as of any failure, or find this one missing
      * (S11). The callbacks of a group are not interrupted. [none] */
     int (*interrupted)(void *context);
@@ -175,23 +175,20 @@ typedef struct pawl_save_options {
     size_t metric_count;        /* at most PAWL_MAX_METRICS; names by the rules of entries' names */
     size_t metric_size;         /* sizeof(pawl_metric); needed where metric_count is not 0 */
     int pin;                    /* 1: retention never removes this checkpoint [0] */
-    /* For PAWL_ON_BUSY_WAIT, and, if it is more than 0, to copy tensors [the run's] */
-    double deadline_s;
+    double deadline_s;          /* for PAWL_ON_BUSY_WAIT, and for `copied` of tensors [the run's] */
 } pawl_save_options;
 
 /*
- * Starts to save `state` as `step` (0 or more) and returns. Values are copied now, and tensors with
- * `copied`; other tensors are read from their memory until pawl_fence returns. Checks first what can be checked: slots fit their
- * variables, what the manifest shows (metrics, hyperparameters) fits its 64 MiB (PAWL_ELIMIT).
- * Whether the disk has room is found out in the background, before the first byte is written.
- * Saving a step again replaces it atomically once the new one is whole.
+ * Starts to save `state` as `step` (0 or more) and returns. Values are copied now; tensors without
+ * `copied` are read from their memory until pawl_fence returns. Checks first what can be checked:
+ * slots fit their variables, what the manifest shows (metrics, hyperparameters) fits its 64 MiB
+ * (PAWL_ELIMIT). Whether the disk has room is found out in the background, before the first byte is
+ * written. Saving a step again replaces it atomically once the new one is whole.
  *
  * When the previous save failed and no call has returned that yet, this call returns that failure
  * and starts nothing; call it again to save. With a group it saves, after a warning in the log, if
  * that save was only given up (PAWL_ECANCELED: a rank was busy, cancelled it, or got a failure
- * returned instead of saving). PAWL_ETIMEOUT: tensors with `copied` did not leave their memory in
- * deadline_s, or PAWL_ECANCELED: `interrupted` did not want to wait; the save is given up, and the next call tells what became of it, as after
- * pawl_cancel. After any other failure nothing was written either.
+ * returned instead of saving). After any other failure nothing was written either.
  */
 PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
                                const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;
@@ -213,8 +210,7 @@ PAWL_API int pawl_fenced(const pawl_run *run);
  * outcome was known: the manifest is durable, or the save failed, or, on ranks other than 0, rank 0
  * said so. busy_wait_s to commit_s are parts of it, in this order; the rest passes before the first
  * byte: a thread, room, a directory, a file, a full buffer. Events, `pawl ls` and `pawl top` have
- * the same numbers. The fence's times are spent in pawl_fence, meanwhile, and in pawl_save for
- * tensors with `copied`.
+ * the same numbers. The fence's times are spent in pawl_fence, meanwhile, and for `copied`.
  */
 typedef struct pawl_save_stats {
     size_t struct_size;          /* sizeof(pawl_save_stats) */

@@ -89,6 +89,15 @@ pawl_status engine_fence(engine *e, double timeout_s, pawl_error *err) {
 
 /* ---- tensors that are copied before the save is under way ---- */
 
+/* A buffer for each of their chunks that is not written yet. */
+static uint64_t first_bytes(const engine *e) {
+    uint64_t chunks = 0;
+    for (size_t i = 0; i < e->job.layout->copied_files; i++) {
+        chunks += e->parts[i].unwritten;
+    }
+    return chunks * e->buffer_bytes;
+}
+
 static const char copying[] = "copying tensors before the save goes on";
 
 static pawl_status copy_first(engine *e, double timeout_s, interrupt *stop, pawl_error *err) {
@@ -115,7 +124,7 @@ pawl_status engine_copy_first(engine *e, double timeout_s, interrupt *stop, pawl
     if (!e->active || e->released || e->unfilled_first == 0) {
         return PAWL_OK;
     }
-    use_budget(e, e->unfilled_first * e->buffer_bytes);
+    use_budget(e, first_bytes(e));
     e->fencing = true;
     pawl_status status = copy_first(e, timeout_s, stop, err);
     e->fencing = false;
