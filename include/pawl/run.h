@@ -127,12 +127,11 @@ typedef struct pawl_run_options {
      * PAWL_ENOMEM with 1 where the machine, or a limit of this process, has less. [0] */
     int budget_ready;
     /* Asked at least every 0.1 s, on the caller's thread, while pawl_run_open and pawl_restore wait
-     * or read, pawl_run_close waits, and pawl_save copies tensors. Not 0, as after Ctrl-C: that call
-     * ends with PAWL_ECANCELED once reads and copies under way have ended, and does not ask again.
+     * or read, pawl_run_close waits, and pawl_save copies. Not 0, as after Ctrl-C: that call ends
+     * with PAWL_ECANCELED once reads and copies under way have ended, and does not ask again.
      * Nothing is lost: the run is not opened; not closed, and the handle stays; not restored (see
-     * there); or the save is given up, as by pawl_cancel.
-     * Other ranks hear of it where they next meet, as of any failure, or find this one missing
-     * (S11). The callbacks of a group are not interrupted. [none] */
+     * there); or the save is given up. Other ranks hear of it where they next meet, as of any
+     * failure, or find this one missing (S11). A group's callbacks are not interrupted. [none] */
     int (*interrupted)(void *context);
     void *interrupted_context; /* lives as long as the run */
 } pawl_run_options;

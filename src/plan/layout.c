@@ -17,7 +17,7 @@
 
 #define ALIGNMENTS 4 /* 8, 4, 2 and 1 bytes */
 #define TURNS      64
-#define SHELVES    (2 * TURNS) /* from one of which a file is filled: of copied tensors, and others */
+#define SHELVES    (2 * TURNS) /* a file is filled from one: of copied tensors, or of others */
 #define GROUPS     ((size_t)SHELVES * ALIGNMENTS)
 
 static bool is_empty_tensor(const state_entry *e) {
