@@ -86,6 +86,11 @@ typedef struct pawl_restore_options {
      * is unset [none] */
     int (*interrupted)(void *context);
     void *interrupted_context;
+    /* Called about ten times a second, on the caller's thread, with the bytes of tensors that were
+     * read and those there are to read; at the end with all. It begins anew where a damaged step is
+     * passed over. It makes no calls on the run, the checkpoint or the state [none] */
+    void (*progress)(void *context, uint64_t done_bytes, uint64_t of_bytes);
+    void *progress_context;
 } pawl_restore_options;
 
 /* Kinds of difference. Stable numbers; the comment gives the id of the failure catalogue. */

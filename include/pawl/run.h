@@ -78,9 +78,8 @@ typedef struct pawl_run_options {
     /* A writer advances its heartbeat several times per lease. Another process takes over the run
      * when the owner is a dead process of the same host, or when it saw no heartbeat for a whole
      * lease. */
-    double lease_s; /* seconds, at least 1 [30] */
-    /* Seconds that pawl_run_open may wait for another writer [lease_s + 5]; negative: none. */
-    double takeover_wait_s;
+    double lease_s;           /* seconds, at least 1 [30] */
+    double takeover_wait_s;   /* seconds to wait for another writer; negative: none [lease_s + 5] */
     double deadline_s;        /* the default of the calls' deadline_s [600] */
     size_t budget_bytes;      /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
     pawl_on_busy on_busy;     /* [PAWL_ON_BUSY_WAIT] */
@@ -103,8 +102,8 @@ typedef struct pawl_run_options {
                                        may run on; copied [any] */
     size_t cpu_count;               /* numbers in `cpus` [0] */
     /* Seconds. A save that makes no progress for so long has failed: the storage hangs (S08). Its
-     * tensors are released, and saves are refused until the storage answers. A save that is
-     * committed and removes what it replaced is a success, however long that takes. */
+     * tensors are released, and saves are refused until the storage answers. One that is committed
+     * and removes what it replaced is a success, however long that takes. */
     double hang_deadline_s; /* [deadline_s] */
 
     /* The ranks that save together. Copied, but for what its context points to. All ranks use
@@ -115,7 +114,7 @@ typedef struct pawl_run_options {
      * quarters of it for its votes. Then all are told who is missing (S11). [deadline_s] */
     double group_deadline_s;
 
-    /* Called with each event of the run: pawl/event.h says on which threads [none]. */
+    /* Called with each event of the run, on threads as pawl/event.h says [none]. */
     void (*event)(void *context, const struct pawl_event *event);
     void *event_context; /* the callback's `context`; lives as long as the run */
     int no_event_file;   /* 1: keep no events.jsonl in the run's directory [0] */
@@ -209,7 +208,7 @@ PAWL_API int pawl_fenced(const pawl_run *run);
  * outcome was known: the manifest is durable, or the save failed, or, on ranks other than 0, rank 0
  * said so. busy_wait_s to commit_s are parts of it, in this order; the rest passes before the first
  * byte: a thread, room, a directory, a file, a full buffer. Events, `pawl ls` and `pawl top` have
- * the same numbers. The fence's times are spent in pawl_fence, meanwhile, and for `copied`.
+ * the same numbers. The fence's times are spent in pawl_fence, or for `copied`, meanwhile.
  */
 typedef struct pawl_save_stats {
     size_t struct_size;          /* sizeof(pawl_save_stats) */
@@ -232,6 +231,7 @@ typedef struct pawl_save_stats {
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
     uint64_t retries;             /* operations repeated after failures that may be temporary */
     const char *io;               /* static: "io_uring", "threads", "in line"; NULL: not opened */
+    uint64_t written_bytes;       /* of `bytes`, so far */
 } pawl_save_stats;
 
 /* Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL;
@@ -252,8 +252,8 @@ PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err
  * tells which. */
 PAWL_API pawl_status pawl_cancel(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
-/* Is a save due at `step`, by save_every_steps or save_every_s? Not twice at the same step. With
- * save_every_s ranks would differ, by their clocks: call it on rank 0, and tell the others. */
+/* Is a save due at `step`, by save_every_steps or save_every_s? Not twice at the same step. By
+ * save_every_s ranks would differ: call it on rank 0, and tell the others. */
 PAWL_API int pawl_due(const pawl_run *run, int64_t step);
 
 /* The final save: starts it and waits until it is durable, at most `grace_s` seconds in all (0 or

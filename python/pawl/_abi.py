@@ -407,6 +407,7 @@ class SaveStats(Struct):
         ("budget_wanted_bytes", c_uint64),
         ("retries", c_uint64),
         ("io", c_char_p),
+        ("written_bytes", c_uint64),
     ]
 
 
@@ -552,6 +553,8 @@ class RestoreOptions(Struct):
         ("supply_context", c_void_p),
         ("interrupted", STOP_FUNCTION),
         ("interrupted_context", c_void_p),
+        ("progress", PROGRESS_FUNCTION),
+        ("progress_context", c_void_p),
     ]
 
 

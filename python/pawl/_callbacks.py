@@ -60,6 +60,10 @@ class Callbacks:
         """A ``PROGRESS_FUNCTION``, which does nothing where nobody wants to know."""
         return _abi.PROGRESS_FUNCTION() if progress is None else _abi.PROGRESS_FUNCTION(self.kept(2, progress))
 
+    def have_raised(self) -> bool:
+        """Is there something to raise?"""
+        return bool(self._raised)
+
     def raise_kept(self) -> None:
         """After the call."""
         if self._raised:

@@ -407,6 +407,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
         supply: Supply | None = None,
         group: Group | None = None,
         group_deadline_s: float | None = None,
+        progress: Progress | bool = False,
     ) -> Report:
         """Restores `state` without owning the run; arguments as of `Run.restore`.
 
@@ -432,7 +433,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             options.group_deadline_s = group_deadline_s or 0.0
         with calling(group), self._held() as pointer, state._held() as restored:
             call = functools.partial(lib.pawl_checkpoint_restore, pointer, restored)
-            return restore_by(call, state, options, supply)
+            return restore_by(call, state, options, supply, progress)
 
     def verify(self, progress: Progress | bool = False) -> Verification:
         """Reads every byte of the checkpoint's files; goes on after damage.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from . import _abi
 
@@ -14,10 +14,17 @@ class Interruptible:
     Python runs signal handlers when it runs a function of Python in the main thread, before the first
     line of that function: what they raise is lost to a callback of ctypes, which has nobody to raise it
     to. So the callback is a generator that goes on inside ``try``.
+
+    Args:
+        options: of the call, or of the run that calls are made on.
+        or_else: another reason to end the call.
     """
 
-    def __init__(self, options: _abi.RunOptions | _abi.RestoreOptions) -> None:
+    def __init__(
+        self, options: _abi.RunOptions | _abi.RestoreOptions, or_else: Callable[[], bool] = lambda: False
+    ) -> None:
         self._error: BaseException | None = None
+        self._or_else = or_else
         self._answers = self._answer()
         next(self._answers)
         self._function = _abi.STOP_FUNCTION(self._answers.send)  # as long as libpawl may call it
@@ -29,7 +36,7 @@ class Interruptible:
             try:
                 while True:
                     yield answer
-                    answer = 0
+                    answer = int(self._or_else())
             except GeneratorExit:
                 return
             except BaseException as why:  # raised again by check()

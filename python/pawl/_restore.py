@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 
 from . import _abi
 from ._abi import Status
+from ._callbacks import Callbacks
 from ._entry import Entry, entry_of
 from ._error import Mismatch, UsageError, error_handle, failure
 from ._handle import fill_options, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
+from ._progress import Progress, shown
 from ._report import Report, policy, take_report
 from ._state import State, Supplied, Tensor, describe, require_state
 
@@ -79,7 +81,13 @@ def restore_options(
     return options
 
 
-def restore_by(call: Callable[..., int], state: State, options: _abi.RestoreOptions, supply: Supply | None) -> Report:
+def restore_by(
+    call: Callable[..., int],
+    state: State,
+    options: _abi.RestoreOptions,
+    supply: Supply | None,
+    progress: Progress | bool,
+) -> Report:
     """Makes a restore, and returns its report; raises what it failed with.
 
     Args:
@@ -87,16 +95,22 @@ def restore_by(call: Callable[..., int], state: State, options: _abi.RestoreOpti
         state: what is restored.
         options: of the call.
         supply: asked for tensors that the state lacks.
+        progress: called with the bytes read and those there are, or True: a line on a terminal.
     """
     supplying = None if supply is None else Supplying(supply, options)
-    interruptible = Interruptible(options)
+    callbacks = Callbacks()
+    interruptible = Interruptible(options, callbacks.have_raised)
     report = ctypes.c_void_p()
-    status = call(ctypes.byref(options), ctypes.byref(report), error_handle())
+    with shown(progress, "restoring") as tell:
+        options.progress = callbacks.progress(tell)
+        status = call(ctypes.byref(options), ctypes.byref(report), error_handle())
     if supplying is not None:
         supplying.finish(state, int(lib.pawl_report_step(report)) if status == Status.OK else None)
     if status != Status.OK:
         interruptible.check()
+        callbacks.raise_kept()
     found = finish_restore(status, report)
+    callbacks.raise_kept()
     assert found is not None
     return found
 

@@ -23,6 +23,7 @@ from ._group import Group, calling
 from ._handle import Handle, close_after, fill_options, path_bytes, text_bytes, whole_number, whole_numbers
 from ._interrupt import Interruptible
 from ._library import lib
+from ._progress import Progress, shown
 from ._report import Report
 from ._restore import Supply, refuse_read_only, restore_by, restore_options
 from ._state import State, require_state
@@ -83,6 +84,7 @@ class SaveStats:
         budget_wanted_bytes: the budget with which the fence would not have waited.
         retries: operations repeated after failures that may be temporary.
         io: "io_uring", "threads", "in line"; None: not opened.
+        written_bytes: of data files, so far.
     """
 
     step: int | None
@@ -104,6 +106,7 @@ class SaveStats:
     budget_wanted_bytes: int
     retries: int
     io: str | None
+    written_bytes: int
 
 
 def save_stats(found: _abi.SaveStats) -> SaveStats:
@@ -299,11 +302,14 @@ class Run(Handle):
                     self._reading.clear()
                 return
 
-    def _wait(self, timeout: float | None) -> _abi.SaveStats:
+    def _wait(self, timeout: float | None, tell: Progress | None = None) -> _abi.SaveStats:
         stats = _abi.SaveStats()
 
         def wait(pointer: ctypes.c_void_p, seconds: float) -> int:
-            return int(lib.pawl_wait(pointer, seconds, ctypes.byref(stats), error_handle()))
+            status = int(lib.pawl_wait(pointer, seconds, ctypes.byref(stats), error_handle()))
+            if tell is not None:
+                tell(stats.written_bytes, stats.bytes)
+            return status
 
         self._sliced(wait, timeout, lets_go=True)
         return stats
@@ -322,7 +328,8 @@ class Run(Handle):
         """Starts to save `state` as `step` (0 or more) and returns.
 
         Values and ``pawl.Tensor(array, copied=True)`` are copied now; other arrays are read from
-        their memory until `fence` returns, and must not change before. Saving a step again replaces it once the new one is whole.
+        their memory until `fence` returns, and must not change before. Saving a step again replaces
+        it once the new one is whole.
 
         Args:
             state: what to save. It may be changed and saved again; its arrays may not, see above.
@@ -398,14 +405,20 @@ class Run(Handle):
                 self._reading.clear()
             return free
 
-    def wait(self, timeout: float | None = None) -> SaveStats:
+    def wait(self, timeout: float | None = None, *, progress: Progress | bool = False) -> SaveStats:
         """Waits until the save in flight is durable and committed, and tells how it went.
 
+        Args:
+            timeout: seconds to wait [deadline_s].
+            progress: called ten times a second with the bytes of data files written and those there
+                are. True shows a line on standard error, where that is a terminal.
+
         Raises:
-            Timeout: after `timeout` seconds [deadline_s]; the save goes on.
+            Timeout: after `timeout` seconds; the save goes on.
             Error: why the save failed.
         """
-        return save_stats(self._wait(timeout))
+        with shown(progress, "saving") as tell:
+            return save_stats(self._wait(timeout, tell))
 
     def cancel(self, timeout: float | None = None) -> None:
         """Gives up the save in flight: nothing of it remains. `wait` then raises Canceled."""
@@ -447,6 +460,7 @@ class Run(Handle):
         model_only: bool = False,
         renames: Mapping[str, str] | None = None,
         supply: Supply | None = None,
+        progress: Progress | bool = False,
     ) -> Report:
         """Brings `state` back from a checkpoint of the run: writes to its arrays, sets its values.
 
@@ -467,6 +481,8 @@ class Run(Handle):
             supply: asked for each tensor of the checkpoint that the state lacks, by its entry: gives a
                 `Tensor`, which is then a part of the state, or None. It makes no calls on the
                 run or the state. After a failure nothing of what it gave is in the state.
+            progress: called now and then with the bytes read and those there are; what it raises ends
+                the restore. True shows a line on standard error, where that is a terminal.
 
         Returns:
             What was restored, and which differences were allowed.
@@ -492,7 +508,8 @@ class Run(Handle):
             renames,
         )
         with calling(self._group), self._held() as pointer, state._held() as restored:
-            found = restore_by(functools.partial(lib.pawl_restore, pointer, restored), state, options, supply)
+            call = functools.partial(lib.pawl_restore, pointer, restored)
+            found = restore_by(call, state, options, supply, progress)
             self._reading.clear()
         return found
 

@@ -236,6 +236,18 @@ static pawl_status interrupted_reading(const pawl_checkpoint *c, pawl_error *err
     return PAWL_ECANCELED;
 }
 
+static bool wants_progress(const candidate *a) {
+    return a->all->options != NULL && a->all->options->progress != NULL;
+}
+
+/* More may be read than is wanted: whole blocks. */
+static void tell_progress(void *context, uint64_t bytes) {
+    const placing *p = context;
+    const pawl_restore_options *options = p->candidate->all->options;
+    uint64_t of = p->candidate->reads.bytes;
+    options->progress(options->progress_context, bytes < of ? bytes : of, of);
+}
+
 static pawl_status read_all(candidate *a, placing *p, pawl_error *err) {
     pawl_checkpoint *c = a->checkpoint;
     size_t failed = 0;
@@ -246,6 +258,7 @@ static pawl_status read_all(candidate *a, placing *p, pawl_error *err) {
                            .take = place_tensor_bytes,
                            .stop = p->delivery != NULL ? delivery_failed(p->delivery) : NULL,
                            .interrupted = a->all->stop,
+                           .progress = wants_progress(a) ? tell_progress : NULL,
                            .context = p};
     job.source.shared = shares(a);
     pawl_status status = engine_read_all(&job, &failed, err);
@@ -256,6 +269,9 @@ static pawl_status read_all(candidate *a, placing *p, pawl_error *err) {
     if (status != PAWL_OK) {
         const plan_read *read = &a->reads.reads[failed];
         return checkpoint_piece_failed(c, read->pair->source, read->piece, err);
+    }
+    if (wants_progress(a)) {
+        tell_progress(p, a->reads.bytes);
     }
     return PAWL_OK;
 }

@@ -17,6 +17,7 @@ pawl_status crew_read(crew_member *m, uint64_t at, size_t left, size_t *n, pawl_
 void crew_count(crew_member *m) {
     *m->crew->source->reads += m->reads;
     *m->crew->source->bytes += m->bytes;
+    m->crew->bytes += m->bytes;
     m->reads = 0;
     m->bytes = 0;
 }
@@ -58,9 +59,14 @@ static void thread_main(void *argument) {
     thread_left(c);
 }
 
-/* The caller's thread is one of CREW_MEMBERS, unless it only asks. */
+/* Does the caller want to hear of it, or to be asked, meanwhile? */
+static bool has_watcher(const crew *c) {
+    return interrupt_asks(c->interrupted) || c->progress != NULL;
+}
+
+/* The caller's thread is one of CREW_MEMBERS, unless it only watches. */
 static size_t most_threads(const crew *c) {
-    return interrupt_asks(c->interrupted) ? CREW_MEMBERS : CREW_MEMBERS - 1;
+    return has_watcher(c) ? CREW_MEMBERS : CREW_MEMBERS - 1;
 }
 
 void crew_call(crew *c) {
@@ -82,15 +88,23 @@ void crew_call(crew *c) {
     }
 }
 
-static void note_answer(crew *c, bool stop) {
+/* Its functions may run an interpreter: without the monitor. */
+static void ask_watcher(crew *c) {
+    monitor_enter(&c->monitor);
+    uint64_t bytes = c->bytes;
+    monitor_leave(&c->monitor);
+    if (c->progress != NULL) {
+        c->progress(c->progress_context, bytes);
+    }
+    bool stop = interrupt_said(c->interrupted);
     monitor_enter(&c->monitor);
     c->stopped = c->stopped || stop;
     monitor_leave(&c->monitor);
 }
 
 void crew_ask(crew_member *m) {
-    if (m->caller && interrupt_asks(m->crew->interrupted)) {
-        note_answer(m->crew, interrupt_said(m->crew->interrupted));
+    if (m->caller && has_watcher(m->crew)) {
+        ask_watcher(m->crew);
     }
 }
 
@@ -108,7 +122,7 @@ static bool threads_work(crew *c) {
 static void ask_meanwhile(crew *c) {
     crew_call(c);
     while (threads_work(c)) {
-        note_answer(c, interrupt_said(c->interrupted));
+        ask_watcher(c);
     }
 }
 
@@ -136,7 +150,7 @@ pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) {
     TRY(monitor_init(&c->monitor, err));
     crew_member first = member_of(c, reader);
     first.caller = true;
-    if (interrupt_asks(c->interrupted)) {
+    if (has_watcher(c)) {
         ask_meanwhile(c);
     }
     c->work(c->task, &first);

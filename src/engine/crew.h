@@ -34,14 +34,19 @@ struct crew {
     void *task;
     interrupt *interrupted; /* asked on the caller's thread; may be NULL */
     bool stopped;           /* it has said so: take no further work */
-    size_t called;          /* threads, including those that could not be started */
-    size_t working;         /* of them */
+    /* Told on the caller's thread; may be NULL. */
+    void (*progress)(void *context, uint64_t bytes);
+    void *progress_context;
+    uint64_t bytes; /* read so far */
+    size_t called;  /* threads, including those that could not be started */
+    size_t working; /* of them */
     platform_thread *threads[CREW_MEMBERS];
 };
 
 /* Works until every member has returned. `reader` is the first member's. */
 pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) PAWL_MUST_CHECK;
-/* On the caller's thread, where that works itself: asks whether to stop. Monitor not held. */
+/* On the caller's thread, where that works itself: tells progress, and asks whether to stop. Monitor
+ * not held. */
 void crew_ask(crew_member *m);
 /* Tells that there is work for one more thread. Monitor not held. */
 void crew_call(crew *c);

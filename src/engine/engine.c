@@ -610,6 +610,7 @@ static double part_s(uint64_t from_ns, uint64_t to_ns, uint64_t end_ns) {
 void engine_stats_update(engine *e) {
     uint64_t now_ns = engine_now(e);
     uint64_t end_ns = e->ended_ns != 0 ? e->ended_ns : now_ns;
+    e->stats.written_bytes = e->written;
     e->stats.total_s = engine_seconds(end_ns - e->called_ns);
     e->stats.prepare_s = engine_seconds(e->begun_ns - e->called_ns);
     e->stats.write_s = part_s(e->first_write_ns, e->written_ns, end_ns);

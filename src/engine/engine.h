@@ -87,6 +87,7 @@ typedef struct engine_job {
 typedef struct engine_stats {
     double total_s, prepare_s, write_s, sync_s, commit_s, tidy_s, fence_copy_s, fence_wait_s;
     uint64_t bytes; /* of data files */
+    uint64_t written_bytes;
     uint64_t fence_copied_bytes;
     const char *io; /* store_queue_kind */
     size_t budget_bytes;
@@ -219,6 +220,8 @@ typedef struct engine_read_job {
     const atomic_bool *stop; /* true: read no further, which is no failure; may be NULL */
     interrupt *interrupted;  /* asked on the caller's thread, which then reads nothing itself if
                                 there are others: PAWL_ECANCELED; may be NULL */
+    /* Bytes read so far; on the caller's thread, as `interrupted`. May be NULL. */
+    void (*progress)(void *context, uint64_t bytes);
     void *context;
 } engine_read_job;
 

@@ -362,8 +362,12 @@ pawl_status engine_read_all(const engine_read_job *job, size_t *failed, pawl_err
     r->job = job;
     r->next = job->first;
     r->last = job->count;
-    r->crew = (crew){
-        .source = &job->source, .work = read_windows, .task = r, .interrupted = job->interrupted};
+    r->crew = (crew){.source = &job->source,
+                     .work = read_windows,
+                     .task = r,
+                     .interrupted = job->interrupted,
+                     .progress = job->progress,
+                     .progress_context = job->context};
     pawl_status status = read_all(r, reader, failed, err);
     mem_free(r->open.items);
     return status;

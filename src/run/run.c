@@ -319,6 +319,7 @@ pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) {
 
 void run_stats_take(pawl_save_stats *to, const engine_stats *from) {
     to->bytes = from->bytes;
+    to->written_bytes = from->written_bytes;
     to->total_s = to->busy_wait_s + from->total_s;
     to->prepare_s = from->prepare_s;
     to->write_s = from->write_s;

@@ -19,6 +19,7 @@ from .. import _run
 from .._entry import Entry
 from .._error import Canceled, Error, Mismatch, NotFound, UsageError
 from .._handle import close_after
+from .._progress import Progress
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
@@ -549,15 +550,19 @@ class Checkpointer:
         self._problem = problem
         logger.error("%s", problem)
 
-    def wait(self, timeout: float | None = None) -> SaveStats:
+    def wait(self, timeout: float | None = None, *, progress: Progress | bool = False) -> SaveStats:
         """Waits until the save in flight is durable, and tells how it went.
 
+        Args:
+            timeout: seconds to wait [the run's deadline_s].
+            progress: as of ``pawl.Run.wait``.
+
         Raises:
-            Timeout: after `timeout` seconds [the run's deadline_s]; the save goes on.
+            Timeout: after `timeout` seconds; the save goes on.
             Error: why the save failed.
         """
         self._raise_problem()
-        stats = self.run.wait(timeout)
+        stats = self.run.wait(timeout, progress=progress)
         self._in_flight, self._fenced = False, True
         return stats
 
@@ -572,7 +577,7 @@ class Checkpointer:
         Args:
             step: exactly this one [the newest].
             policies: of ``pawl.Run.restore``: missing, unexpected, cast, hyperparameter, per_rank,
-                model_only, renames, fallback.
+                model_only, renames, fallback; and its progress.
 
         Returns:
             What was restored; None: there is no checkpoint yet, and no `step` was asked for.

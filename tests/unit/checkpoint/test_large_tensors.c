@@ -190,6 +190,36 @@ static void test_r08_damage_of_a_large_slice(void **state) {
     assert_int_equal(err.offset, 6u << 20);
 }
 
+/* What was told of a restore. */
+typedef struct told {
+    uint64_t done, of;
+    thread_id thread;
+} told;
+
+static void tell(void *context, uint64_t done, uint64_t of) {
+    told *t = context;
+    assert_true(thread_is_self(t->thread));
+    assert_true(done >= t->done && done <= of && (t->of == 0 || t->of == of));
+    t->done = done;
+    t->of = of;
+}
+
+static void test_a_restore_tells_progress(void **state) {
+    fixture *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    AUTOFREE double *to = mem_calloc((size_t)ROWS * COLUMNS, sizeof(*to));
+    told last = {.thread = thread_self()};
+    const pawl_restore_options options = {
+        .struct_size = sizeof(options), .progress = tell, .progress_context = &last};
+    save(f);
+    pawl_state *state_to = state_of(PAWL_F64, NULL, to);
+    assert_ok(checkpoint_restore(f->checkpoint, state_to, &options, 0, 1, NULL, &err), &err);
+    assert_memory_equal(to, f->saved, sizeof(double) * ROWS * COLUMNS);
+    assert_int_equal(last.done, sizeof(double) * ROWS * COLUMNS);
+    assert_int_equal(last.of, last.done);
+    state_free(state_to);
+}
+
 /* ---- verifying ---- */
 
 static void count_progress(void *context, uint64_t done, uint64_t of) {
@@ -225,6 +255,7 @@ int main(void) {
         TEST(test_r08_damage_names_the_tensor_and_is_not_placed),
         TEST(test_a_large_slice),
         TEST(test_r08_damage_of_a_large_slice),
+        TEST(test_a_restore_tells_progress),
         TEST(test_verifying_tells_progress_and_all_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
