@@ -45,7 +45,7 @@ struct crew {
 
 /* Works until every member has returned. `reader` is the first member's. */
 pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) PAWL_MUST_CHECK;
-/* On the caller's thread, where that works itself: tells progress, and asks whether to stop. Monitor
+/* On the caller's thread, where that works itself: tells progress, asks whether to stop. Monitor
  * not held. */
 void crew_ask(crew_member *m);
 /* Tells that there is work for one more thread. Monitor not held. */
