@@ -446,26 +446,30 @@ class Checkpoint(Handle, Mapping[str, Any]):
 
     def _verify(self, progress: Progress | None) -> Verification:
         problems: list[Problem] = []
-        callbacks = Callbacks()
+        with Callbacks() as callbacks:
 
-        def tell_problem(found: Any) -> None:
-            it = found.contents
-            problems.append(
-                Problem(decode(it.file) or "", decode(it.entry), it.offset, it.length, decode(it.text) or "")
+            def tell_problem(found: Any) -> None:
+                it = found.contents
+                problems.append(
+                    Problem(decode(it.file) or "", decode(it.entry), it.offset, it.length, decode(it.text) or "")
+                )
+
+            options = _abi.VerifyOptions(
+                problem=_abi.PROBLEM_FUNCTION(callbacks.kept(1, tell_problem)),
+                progress=callbacks.progress(progress),
+                stop=callbacks.stop,
             )
-
-        options = _abi.VerifyOptions(
-            problem=_abi.PROBLEM_FUNCTION(callbacks.kept(1, tell_problem)),
-            progress=callbacks.progress(progress),
-            stop=callbacks.stop,
-        )
-        result = _abi.VerifyResult()
-        with self._held() as pointer:
-            status = lib.pawl_checkpoint_verify(pointer, ctypes.byref(options), ctypes.byref(result), error_handle())
-            callbacks.raise_kept()
-            if not (status == Status.EDAMAGED and problems):  # which are told one by one
-                check(status)
-            return Verification(result.files, result.bytes, result.entries, tuple(problems), decode(result.unverified))
+            result = _abi.VerifyResult()
+            with self._held() as pointer:
+                status = lib.pawl_checkpoint_verify(
+                    pointer, ctypes.byref(options), ctypes.byref(result), error_handle()
+                )
+                callbacks.raise_kept()
+                if not (status == Status.EDAMAGED and problems):  # which are told one by one
+                    check(status)
+                return Verification(
+                    result.files, result.bytes, result.entries, tuple(problems), decode(result.unverified)
+                )
 
     def close(self) -> None:
         """Closes it; what was read from it stays."""
@@ -594,19 +598,18 @@ def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
         need_bytes: size of a future checkpoint [that of the newest one].
     """
     found: list[Finding] = []
+    with Callbacks() as callbacks:
 
-    callbacks = Callbacks()
+        def each(finding: Any) -> None:
+            it = finding.contents
+            found.append(
+                Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
+            )
 
-    def each(finding: Any) -> None:
-        it = finding.contents
-        found.append(
-            Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
-        )
-
-    options = _abi.DoctorOptions()
-    fill_options(options, {"need_bytes": need_bytes})
-    tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
-    status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
-    callbacks.raise_kept()
+        options = _abi.DoctorOptions()
+        fill_options(options, {"need_bytes": need_bytes})
+        tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
+        status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
+        callbacks.raise_kept()
     check(status)
     return found

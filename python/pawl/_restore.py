@@ -96,6 +96,7 @@ def restore_by(call: Callable[..., int], state: State, options: _abi.RestoreOpti
         supplying.finish(state, int(lib.pawl_report_step(report)) if status == Status.OK else None)
     if status != Status.OK:
         interruptible.check()
+    interruptible.end()
     found = finish_restore(status, report)
     assert found is not None
     return found

@@ -508,17 +508,16 @@ class Run(Handle):
     def gc(self, *, dry_run: bool = False) -> list[Leftover]:
         """Removes what interrupted saves left behind, and tells what that was; or what it would be."""
         found: list[Leftover] = []
+        with Callbacks() as callbacks:
 
-        callbacks = Callbacks()
+            def each(path: bytes, size: int, reason: bytes) -> None:
+                found.append(Leftover(decode(path) or "", size, decode(reason) or ""))
 
-        def each(path: bytes, size: int, reason: bytes) -> None:
-            found.append(Leftover(decode(path) or "", size, decode(reason) or ""))
-
-        tell = _abi.GC_FUNCTION(callbacks.kept(3, each))
-        with self._held() as pointer:
-            status = lib.pawl_run_gc(pointer, int(dry_run), tell, None, error_handle())
-            callbacks.raise_kept()
-            check(status)
+            tell = _abi.GC_FUNCTION(callbacks.kept(3, each))
+            with self._held() as pointer:
+                status = lib.pawl_run_gc(pointer, int(dry_run), tell, None, error_handle())
+                callbacks.raise_kept()
+                check(status)
         return found
 
     def rebuild(self, step: int, *, force: bool = False) -> None:
@@ -557,6 +556,7 @@ class Run(Handle):
         if problem is not None:
             raise problem from (failure(status) if status != Status.OK else None)
         check(status)
+        self._interruptible.end()
 
     def __enter__(self) -> Run:
         return self
