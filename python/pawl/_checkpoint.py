@@ -356,7 +356,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
                     entry = entry_of(found)
                 yield entry
         finally:
-            if os.getpid() == self._pid:
+            if self._getpid() == self._pid:
                 with self._lock:
                     self._free(walk.value or 0)
 

@@ -21,6 +21,7 @@ class Handle:
     """A pointer into libpawl, with a lock: calls of several threads come one after another."""
 
     _what: ClassVar[str] = "handle"
+    _getpid = staticmethod(os.getpid)  # for finalizers: a module that is being torn down has it no more
 
     def __init__(self) -> None:
         self._pointer: ctypes.c_void_p | None = None
@@ -55,7 +56,7 @@ class Handle:
 
     def _take(self) -> ctypes.c_void_p | None:
         """The pointer, which is this handle's no more; None where it is closed, or a parent's."""
-        if os.getpid() != self._pid:
+        if self._getpid() != self._pid:
             return None
         with self._lock:
             pointer, self._pointer = self._pointer, None

@@ -687,6 +687,16 @@ class Ending(support.InDirectory):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertEqual(self.steps(), [1])
 
+    def test_what_outlives_the_modules_is_freed_quietly(self):
+        text = (
+            "import json, sys, pawl\n"
+            "with pawl.Run(sys.argv[1]) as run:\n    run.save(pawl.State({'x': bytearray(8)}), 1)\n"
+            "kept = [pawl.State({'x': bytearray(8)}), pawl.open(sys.argv[1]), pawl.BatchCheck()]\n"
+            "json.kept = kept + [*sys.modules.values()]\n"
+        )
+        done = self.program(text, self.run_path)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
     def test_a_process_that_is_gone_at_once_loses_that_save_alone(self):
         done = self.program(SLOW_SAVE + "run.wait()\nrun.save(state, 2)\nos._exit(3)", self.run_path)
         self.assertEqual(done.returncode, 3)
