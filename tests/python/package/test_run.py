@@ -655,7 +655,7 @@ class Looking(support.InDirectory):
 
 
 SLOW_SAVE = """
-import os, signal, sys, threading, time, pawl
+import os, signal, sys, threading, time, warnings, pawl
 state = pawl.State({"x": bytearray(b"\\1") * (8 << 20)})
 run = pawl.Run(sys.argv[1], bandwidth_bytes_per_s=4 << 20, budget_bytes=8 << 20, in_flight_bytes=1 << 20)
 run.save(state, 1)
@@ -762,6 +762,7 @@ class Ending(support.InDirectory):
     def test_a_forked_child_is_told(self):
         text = SLOW_SAVE + (
             "checkpointed = pawl.State({'y': 1})\n"
+            "warnings.simplefilter('ignore')  # Python warns of threads, which are why a child is told\n"
             "child = os.fork()\n"
             "if child == 0:\n"
             "    for call in (run.wait, run.fence, lambda: run.save(state, 2), lambda: checkpointed['y']):\n"
