@@ -25,7 +25,7 @@ from ._progress import Progress, shown
 from ._report import Report
 from ._restore import Supply, refuse_read_only, restore_by, restore_options
 from ._run import SaveStats, log_options, save_stats
-from ._state import State
+from ._state import State, require_state
 
 Path = str | os.PathLike[str]
 Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
@@ -413,7 +413,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
         The ranks of a `group` restore it together: all make this call, and wait for each other at
         most `group_deadline_s` seconds [600].
         """
-        refuse_read_only(state)
+        require_state(state)
         options = restore_options(
             None,
             {
@@ -431,6 +431,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             options.group = ctypes.pointer(group._struct)
             options.group_deadline_s = group_deadline_s or 0.0
         with calling(group), self._held() as pointer, state._held() as restored:
+            refuse_read_only(state)
             call = functools.partial(lib.pawl_checkpoint_restore, pointer, restored)
             return restore_by(call, state, options, supply)
 
@@ -473,11 +474,14 @@ class Checkpoint(Handle, Mapping[str, Any]):
 
     def close(self) -> None:
         """Closes it; what was read from it stays."""
-        pointer = self._take()
-        if pointer is not None:
-            for walk in list(self._walks):
-                self._free(walk)
-            self._close(pointer)
+        if self._getpid() != self._pid:  # where a thread that is not here may have the lock
+            return
+        with self._lock:  # until it is closed: an iterator of another thread frees its own
+            pointer = self._take()
+            if pointer is not None:
+                for walk in list(self._walks):
+                    self._free(walk)
+                self._close(pointer)
 
     def __del__(self) -> None:
         if hasattr(self, "_close"):

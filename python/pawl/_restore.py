@@ -14,7 +14,7 @@ from ._handle import fill_options, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
 from ._report import Report, policy, take_report
-from ._state import State, Supplied, Tensor, describe, require_state
+from ._state import State, Supplied, Tensor, describe
 
 #: Gives memory for a tensor of the checkpoint that the state lacks, or None.
 Supply = Callable[[Entry], Tensor | None]
@@ -116,7 +116,6 @@ def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:
 
 def refuse_read_only(state: State) -> None:
     """A restore writes to the tensors' memory: some cannot be written to."""
-    require_state(state)
     names = state.read_only()
     if names:
         error = UsageError(
