@@ -25,7 +25,7 @@ from ._progress import Progress, shown
 from ._report import Report
 from ._restore import Supply, refuse_read_only, restore_by, restore_options
 from ._run import SaveStats, log_options, save_stats
-from ._state import State
+from ._state import State, require_state
 
 Path = str | os.PathLike[str]
 Index = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
@@ -356,7 +356,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
                     entry = entry_of(found)
                 yield entry
         finally:
-            if os.getpid() == self._pid:
+            if self._getpid() == self._pid:
                 with self._lock:
                     self._free(walk.value or 0)
 
@@ -414,7 +414,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
         The ranks of a `group` restore it together: all make this call, and wait for each other at
         most `group_deadline_s` seconds [600].
         """
-        refuse_read_only(state)
+        require_state(state)
         options = restore_options(
             None,
             {
@@ -432,6 +432,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             options.group = ctypes.pointer(group._struct)
             options.group_deadline_s = group_deadline_s or 0.0
         with calling(group), self._held() as pointer, state._held() as restored:
+            refuse_read_only(state)
             call = functools.partial(lib.pawl_checkpoint_restore, pointer, restored)
             return restore_by(call, state, options, supply, progress)
 
@@ -447,34 +448,41 @@ class Checkpoint(Handle, Mapping[str, Any]):
 
     def _verify(self, progress: Progress | None) -> Verification:
         problems: list[Problem] = []
-        callbacks = Callbacks()
+        with Callbacks() as callbacks:
 
-        def tell_problem(found: Any) -> None:
-            it = found.contents
-            problems.append(
-                Problem(decode(it.file) or "", decode(it.entry), it.offset, it.length, decode(it.text) or "")
+            def tell_problem(found: Any) -> None:
+                it = found.contents
+                problems.append(
+                    Problem(decode(it.file) or "", decode(it.entry), it.offset, it.length, decode(it.text) or "")
+                )
+
+            options = _abi.VerifyOptions(
+                problem=_abi.PROBLEM_FUNCTION(callbacks.kept(1, tell_problem)),
+                progress=callbacks.progress(progress),
+                stop=callbacks.stop,
             )
-
-        options = _abi.VerifyOptions(
-            problem=_abi.PROBLEM_FUNCTION(callbacks.kept(1, tell_problem)),
-            progress=callbacks.progress(progress),
-            stop=callbacks.stop,
-        )
-        result = _abi.VerifyResult()
-        with self._held() as pointer:
-            status = lib.pawl_checkpoint_verify(pointer, ctypes.byref(options), ctypes.byref(result), error_handle())
-            callbacks.raise_kept()
-            if not (status == Status.EDAMAGED and problems):  # which are told one by one
-                check(status)
-            return Verification(result.files, result.bytes, result.entries, tuple(problems), decode(result.unverified))
+            result = _abi.VerifyResult()
+            with self._held() as pointer:
+                status = lib.pawl_checkpoint_verify(
+                    pointer, ctypes.byref(options), ctypes.byref(result), error_handle()
+                )
+                callbacks.raise_kept()
+                if not (status == Status.EDAMAGED and problems):  # which are told one by one
+                    check(status)
+                return Verification(
+                    result.files, result.bytes, result.entries, tuple(problems), decode(result.unverified)
+                )
 
     def close(self) -> None:
         """Closes it; what was read from it stays."""
-        pointer = self._take()
-        if pointer is not None:
-            for walk in list(self._walks):
-                self._free(walk)
-            self._close(pointer)
+        if self._getpid() != self._pid:  # where a thread that is not here may have the lock
+            return
+        with self._lock:  # until it is closed: an iterator of another thread frees its own
+            pointer = self._take()
+            if pointer is not None:
+                for walk in list(self._walks):
+                    self._free(walk)
+                self._close(pointer)
 
     def __del__(self) -> None:
         if hasattr(self, "_close"):
@@ -595,19 +603,18 @@ def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
         need_bytes: size of a future checkpoint [that of the newest one].
     """
     found: list[Finding] = []
+    with Callbacks() as callbacks:
 
-    callbacks = Callbacks()
+        def each(finding: Any) -> None:
+            it = finding.contents
+            found.append(
+                Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
+            )
 
-    def each(finding: Any) -> None:
-        it = finding.contents
-        found.append(
-            Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
-        )
-
-    options = _abi.DoctorOptions()
-    fill_options(options, {"need_bytes": need_bytes})
-    tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
-    status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
-    callbacks.raise_kept()
+        options = _abi.DoctorOptions()
+        fill_options(options, {"need_bytes": need_bytes})
+        tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
+        status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
+        callbacks.raise_kept()
     check(status)
     return found

@@ -155,24 +155,24 @@ def diff(a: Source, b: Source, *, structure_only: bool = False, progress: Progre
 
 def _compare(a: Checkpoint, b: Checkpoint, structure_only: bool, progress: Progress | None) -> Comparison:
     differences: list[Difference] = []
-    callbacks = Callbacks()
-    options = _abi.DiffOptions(
-        difference=_abi.DIFFERENCE_FUNCTION(
-            callbacks.kept(1, lambda item: differences.append(_difference(item.contents)))
-        ),
-        progress=callbacks.progress(progress),
-        structure_only=structure_only,
-        stop=callbacks.stop,
-    )
-    result = _abi.DiffResult()
-    # Two threads that compare the same two take the locks in one order.
-    first, second = sorted((a, b), key=id)
-    with first._held(), second._held(), a._held() as pointer_a, b._held() as pointer_b:
-        status = lib.pawl_checkpoint_diff(
-            pointer_a, pointer_b, ctypes.byref(options), ctypes.byref(result), error_handle()
+    with Callbacks() as callbacks:
+        options = _abi.DiffOptions(
+            difference=_abi.DIFFERENCE_FUNCTION(
+                callbacks.kept(1, lambda item: differences.append(_difference(item.contents)))
+            ),
+            progress=callbacks.progress(progress),
+            structure_only=structure_only,
+            stop=callbacks.stop,
         )
-        callbacks.raise_kept()
-        check(status)
+        result = _abi.DiffResult()
+        # Two threads that compare the same two take the locks in one order.
+        first, second = sorted((a, b), key=id)
+        with first._held(), second._held(), a._held() as pointer_a, b._held() as pointer_b:
+            status = lib.pawl_checkpoint_diff(
+                pointer_a, pointer_b, ctypes.byref(options), ctypes.byref(result), error_handle()
+            )
+            callbacks.raise_kept()
+            check(status)
     return Comparison(
         tuple(differences),
         result.same,

@@ -152,24 +152,30 @@ _CLASSES: dict[Status, type[Error]] = {
 }
 
 
-class _ErrorOfThread(threading.local):
-    """A ``pawl_error`` for each thread; freed with its thread."""
+class _OwnError:
+    """A ``pawl_error``."""
 
     def __init__(self) -> None:
-        self.handle = lib.pawl_error_new()
+        self.handle: ctypes.c_void_p = lib.pawl_error_new()
         self._free = lib.pawl_error_free  # which a module that is being torn down has no more
 
     def __del__(self) -> None:
         self._free(self.handle)
 
 
-_error = _ErrorOfThread()
+class _ErrorOfThread(threading.local):
+    """One for each thread. What a thread has here goes with it, but ``__del__`` of this class would not be called."""
+
+    def __init__(self) -> None:
+        self.error = _OwnError()
+
+
+_of_thread = _ErrorOfThread()
 
 
 def error_handle() -> ctypes.c_void_p:
     """The error that calls of this thread fill."""
-    handle: ctypes.c_void_p = _error.handle
-    return handle
+    return _of_thread.error.handle
 
 
 def decode(text: bytes | None) -> str | None:

@@ -8,6 +8,7 @@ import ctypes
 import dataclasses
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -61,7 +62,7 @@ class Group:
         self.launch = launch
         self._gather = gather
         self._broadcast = broadcast
-        self._raised: BaseException | None = None
+        self._raised = threading.local()  # by the callbacks of this thread's call
         self._struct = _abi.Group()  # refers to the callbacks, which live as long as it does
         fill_options(
             self._struct,
@@ -80,7 +81,7 @@ class Group:
 
     def _failed(self, what: str, why: BaseException) -> int:
         """What cannot pass through the library is kept for the caller."""
-        self._raised = why
+        self._raised.by_callback = why
         logger.error("rank %d: %s of the group failed: %s: %s", self.rank, what, type(why).__name__, why)
         return int(Status.EPEER)
 
@@ -130,18 +131,19 @@ def calling(group: Group | None) -> Iterator[None]:
     if group is None:
         yield
         return
-    group._raised = None
+    group._raised.by_callback = None
     try:
         yield
     except Error as why:
-        raised, group._raised = group._raised, None
+        raised, group._raised.by_callback = group._raised.by_callback, None
         if raised is None:
             raise
         if not isinstance(raised, Exception):
             raise raised from why
         raise why from raised
-    if group._raised is not None and not isinstance(group._raised, Exception):
-        raise group._raised
+    raised = group._raised.by_callback
+    if raised is not None and not isinstance(raised, Exception):
+        raise raised
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,6 +47,10 @@ class Interruptible:
         """Has a handler raised something that check() has not raised yet?"""
         return self._error is not None
 
+    def end(self) -> None:
+        """After the last call: what a signal handler raises in the meantime is raised here."""
+        self._answers.close()
+
     def check(self) -> None:
         """After the call: raises what a handler has raised."""
         error, self._error = self._error, None

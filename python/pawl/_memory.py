@@ -209,11 +209,12 @@ class _HeldBuffer:
 
     def __init__(self, exporter: object) -> None:
         self.view = _Buffer()
+        self._pointer = ctypes.byref(self.view)
         self._release = _release_buffer  # which a module that is being torn down has no more
-        _get_buffer(exporter, ctypes.byref(self.view), _RECORDS_READ_ONLY)
+        _get_buffer(exporter, self._pointer, _RECORDS_READ_ONLY)
 
     def __del__(self) -> None:
-        self._release(ctypes.byref(self.view))  # of one that was not got it does nothing
+        self._release(self._pointer)  # of one that was not got it does nothing
 
 
 def _of_buffer(name: str, array: object) -> Memory:

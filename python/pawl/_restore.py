@@ -16,7 +16,7 @@ from ._interrupt import Interruptible
 from ._library import lib
 from ._progress import Progress, shown
 from ._report import Report, policy, take_report
-from ._state import State, Supplied, Tensor, describe, require_state
+from ._state import State, Supplied, Tensor, describe
 
 #: Gives memory for a tensor of the checkpoint that the state lacks, or None.
 Supply = Callable[[Entry], Tensor | None]
@@ -98,10 +98,9 @@ def restore_by(
         progress: called with the bytes read and those there are, or True: a line on a terminal.
     """
     supplying = None if supply is None else Supplying(supply, options)
-    callbacks = Callbacks()
-    interruptible = Interruptible(options, callbacks.have_raised)
     report = ctypes.c_void_p()
-    with shown(progress, "restoring") as tell:
+    with Callbacks() as callbacks, shown(progress, "restoring") as tell:
+        interruptible = Interruptible(options, callbacks.have_raised)
         options.progress = callbacks.progress(tell)
         status = call(ctypes.byref(options), ctypes.byref(report), error_handle())
     if supplying is not None:
@@ -109,6 +108,7 @@ def restore_by(
     if status != Status.OK:
         interruptible.check()
         callbacks.raise_kept()
+    interruptible.end()
     found = finish_restore(status, report)
     callbacks.raise_kept()
     assert found is not None
@@ -129,7 +129,6 @@ def finish_restore(status: int, report: ctypes.c_void_p) -> Report | None:
 
 def refuse_read_only(state: State) -> None:
     """A restore writes to the tensors' memory: some cannot be written to."""
-    require_state(state)
     names = state.read_only()
     if names:
         error = UsageError(

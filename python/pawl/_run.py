@@ -10,6 +10,7 @@ import functools
 import logging
 import os
 import signal as signals
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -231,6 +232,7 @@ class Run(Handle):
         self._group = group
         self._on_busy = _choice("on_busy", on_busy, OnBusy)
         self._reading: set[State] = set()  # states whose tensors a save may still read
+        self._closing = threading.RLock()  # another call of close() returns when the run is closed
         retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
         options = _abi.RunOptions(retention=ctypes.pointer(retention), log=ctypes.pointer(log_options()))
         numbers = tuple(cpus or ())
@@ -291,6 +293,7 @@ class Run(Handle):
         """
         end = time.monotonic() + (self._deadline_s if timeout is None else timeout)
         while True:
+            self._lock.give_way(SLICE_S)
             left = end - time.monotonic()
             with self._held() as pointer:
                 # Less than 0 is "do not wait"; 0 would be the run's own deadline.
@@ -493,7 +496,7 @@ class Run(Handle):
             NotFound: there is no checkpoint; says what is there instead.
             Damaged: bytes do not verify. Those that did may already be in the arrays.
         """
-        refuse_read_only(state)
+        require_state(state)
         options = restore_options(
             step,
             {
@@ -508,6 +511,7 @@ class Run(Handle):
             renames,
         )
         with calling(self._group), self._held() as pointer, state._held() as restored:
+            refuse_read_only(state)
             call = functools.partial(lib.pawl_restore, pointer, restored)
             found = restore_by(call, state, options, supply, progress)
             self._reading.clear()
@@ -528,17 +532,16 @@ class Run(Handle):
     def gc(self, *, dry_run: bool = False) -> list[Leftover]:
         """Removes what interrupted saves left behind, and tells what that was; or what it would be."""
         found: list[Leftover] = []
+        with Callbacks() as callbacks:
 
-        callbacks = Callbacks()
+            def each(path: bytes, size: int, reason: bytes) -> None:
+                found.append(Leftover(decode(path) or "", size, decode(reason) or ""))
 
-        def each(path: bytes, size: int, reason: bytes) -> None:
-            found.append(Leftover(decode(path) or "", size, decode(reason) or ""))
-
-        tell = _abi.GC_FUNCTION(callbacks.kept(3, each))
-        with self._held() as pointer:
-            status = lib.pawl_run_gc(pointer, int(dry_run), tell, None, error_handle())
-            callbacks.raise_kept()
-            check(status)
+            tell = _abi.GC_FUNCTION(callbacks.kept(3, each))
+            with self._held() as pointer:
+                status = lib.pawl_run_gc(pointer, int(dry_run), tell, None, error_handle())
+                callbacks.raise_kept()
+                check(status)
         return found
 
     def rebuild(self, step: int, *, force: bool = False) -> None:
@@ -555,6 +558,12 @@ class Run(Handle):
             Error: what the last save failed with, if no call has raised that yet. It is closed
                 whatever is raised, but for KeyboardInterrupt.
         """
+        if self.closed or os.getpid() != self._pid:
+            return
+        with self._closing:
+            self._close(timeout)
+
+    def _close(self, timeout: float | None) -> None:
         if self.closed:
             return
         problem: Error | None = None
@@ -577,6 +586,7 @@ class Run(Handle):
         if problem is not None:
             raise problem from (failure(status) if status != Status.OK else None)
         check(status)
+        self._interruptible.end()
 
     def __enter__(self) -> Run:
         return self
@@ -629,11 +639,14 @@ def _close_all() -> None:
 
 # ---- preemption ----------------------------------------------------------------------------------
 
+_watching = threading.RLock()  # the library's functions are not for two threads at once
+
 
 def watch_preemption(*watched: int) -> None:
     """Notes these signals [SIGTERM] for `preempted`; then calls the handlers of before."""
     numbers = watched or (signals.SIGTERM,)
-    check(lib.pawl_preemption_watch(whole_numbers("watched", numbers, ctypes.c_int), len(numbers), error_handle()))
+    with _watching:
+        check(lib.pawl_preemption_watch(whole_numbers("watched", numbers, ctypes.c_int), len(numbers), error_handle()))
 
 
 def preempted() -> int:
@@ -644,4 +657,5 @@ def preempted() -> int:
 
 def unwatch_preemption() -> None:
     """Puts the earlier handlers back and forgets the signal."""
-    lib.pawl_preemption_unwatch()
+    with _watching:
+        lib.pawl_preemption_unwatch()

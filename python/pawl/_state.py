@@ -242,7 +242,8 @@ class State(Handle):
 
     def get(self, name: str, default: Any = None) -> Any:
         """The entry of that name, or `default`."""
-        return self[name] if name in self else default  # noqa: SIM401 (this is get)
+        with self._held():
+            return self[name] if name in self else default  # noqa: SIM401 (this is get)
 
     def __delitem__(self, name: str) -> None:
         """Removes an entry. Raises Busy where a save still reads it."""
