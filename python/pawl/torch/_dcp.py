@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import pathlib
+import pickle
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -66,6 +67,26 @@ logger = logging.getLogger("pawl")
 #: What each rank knows of its items: JSON. No name that is made of torch's begins like this.
 _PLANS = "%dcp/plan/"
 _STEP = 0
+
+#: Programs look for this file to see whether there is a checkpoint. It is no pickle: torch by itself refuses it.
+_MARK = ".metadata"
+_MARK_TEXT = b"# Saved by pawl: load it with pawl.torch.Reader, or after pawl.torch.install().\n"
+
+
+def _is_mark(path: pathlib.Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(_MARK_TEXT)) == _MARK_TEXT
+
+
+def _leave_mark(directory: pathlib.Path) -> None:
+    """After the commit: a mark is never there without a checkpoint, nor half of one."""
+    written = directory / f"{_MARK}.tmp"
+    with written.open("wb") as stream:
+        stream.write(_MARK_TEXT)
+        stream.flush()
+        os.fsync(stream.fileno())
+    written.replace(directory / _MARK)
+
 
 # ---- names ---------------------------------------------------------------------------------------
 
@@ -193,6 +214,7 @@ class Writer(filesystem.FileSystemWriter):  # type: ignore[misc]
         self._process_group = process_group
         self._deadline_s = deadline_s
         self._fence: _Fence | None = None
+        self._coordinates = False
         self._call = ""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,6 +235,7 @@ class Writer(filesystem.FileSystemWriter):  # type: ignore[misc]
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
+        self._coordinates = is_coordinator
         self._call = _call_key("save", str(self.path))
 
     def _metadata_exists(self) -> bool:
@@ -280,7 +303,9 @@ class Writer(filesystem.FileSystemWriter):  # type: ignore[misc]
             fence.let_go()
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """The checkpoint was committed when the last rank's part was there: nothing is left to do."""
+        """The checkpoint was committed when the last rank's part was there: the mark is left to do."""
+        if self._coordinates:
+            _leave_mark(pathlib.Path(self.path))
         metadata.version = getattr(filesystem, "CURRENT_DCP_VERSION", None)
         metadata.storage_data = {}
         metadata.storage_meta = self.storage_meta()
@@ -421,9 +446,9 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         except NotFound as why:
             self._why = why
             return False
-        torchs = pathlib.Path(self.path) / ".metadata"
+        torchs = [path for path in pathlib.Path(self.path).glob(f"*{_MARK}") if not _is_mark(path)]
         newest = max((info.time or 0.0 for info in infos), default=0.0)
-        if torchs.exists() and torchs.stat().st_mtime > newest:
+        if any(path.stat().st_mtime > newest for path in torchs):
             logger.warning("%s: torch has saved here after pawl did; what torch saved is read", self.path)
             checkpoint.close()
             return False
@@ -436,7 +461,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         if not self._opened():
             try:
                 return super().read_metadata(*args, **kwargs)
-            except FileNotFoundError as why:
+            except (FileNotFoundError, pickle.UnpicklingError) as why:
                 raise self._why or why from why
         assert self._checkpoint is not None
         self._entries = {entry.name: entry for entry in self._checkpoint.entries() if entry.kind == "tensor"}

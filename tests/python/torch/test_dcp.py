@@ -4,6 +4,7 @@
 import logging
 import os
 import pathlib
+import shutil
 import warnings
 
 import support  # first: it finds the package
@@ -59,7 +60,9 @@ class Ranks(support.InDirectory):
     def test_saved_on_four_ranks_in_every_way_loaded_on_one_two_and_three(self):
         program = (pathlib.Path(__file__).parent / "dcp_ranks.py").read_text(encoding="utf-8")
         self.program(program, "save", self.directory, ranks=4)
-        self.assertFalse(list(self.directory.glob("*/*.metadata")))
+        for mark in self.directory.glob("*/*.metadata"):
+            self.assertEqual(mark.read_bytes()[:15], b"# Saved by pawl")
+        self.assertEqual(len(list(self.directory.glob("*/*.metadata"))), 7)
         with pawl.open(self.directory / "plain") as checkpoint:
             self.assertEqual(checkpoint.world_size, 4)
             self.assertIn("model/0/weight", checkpoint)
@@ -109,6 +112,22 @@ class Alone(support.InDirectory):
         packed = torch.zeros(2, 4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
         with self.assertRaisesRegex(CheckpointException, r"w: parts of tensors of torch.float4_e2m1fn_x2 cannot be"):
             save({"w": packed}, Writer(self.run_path))
+
+    def test_the_mark_that_programs_look_for_is_no_pickle(self):
+        save({"w": torch.ones(3)}, FileSystemWriter(self.run_path))
+        save({"w": torch.zeros(3)}, Writer(self.run_path))
+        self.assertIn(b"pawl.torch.Reader", (self.run_path / ".metadata").read_bytes())
+        self.assertFalse((self.run_path / ".metadata.tmp").exists())
+        with self.assertRaisesRegex(AssertionError, "invalid load key, '#'"):
+            load({"w": torch.ones(3)}, FileSystemReader(self.run_path))
+        shutil.rmtree(self.run_path / "step-00000000")
+        with self.assertRaisesRegex(AssertionError, "there is no checkpoint"):
+            load({"w": torch.ones(3)}, Reader(self.run_path))
+
+    def test_what_fails_leaves_no_mark(self):
+        with self.assertRaises(CheckpointException):
+            save({"extra": {"net": torch.nn.Linear(1, 1)}}, Writer(self.run_path))
+        self.assertFalse((self.run_path / ".metadata").exists())
 
     def test_a_directory_of_torch_is_read_as_torch_does(self):
         save({"w": torch.ones(3), "n": 4}, FileSystemWriter(self.run_path))
@@ -347,7 +366,7 @@ class Installed(support.InDirectory):
         found = {"w": torch.zeros(2)}
         dcp.load(found, checkpoint_id=self.run_path, no_dist=True)
         self.assertEqual(found["w"].tolist(), [1, 1])
-        self.assertFalse((self.run_path / ".metadata").exists())
+        self.assertTrue((self.run_path / ".metadata").read_bytes().startswith(b"# Saved by pawl"))
         pawl.torch.uninstall()
         self.assertIs(dcp.FileSystemWriter, theirs)
         dcp.save({"w": torch.ones(2)}, checkpoint_id=self.directory / "torch", no_dist=True)
