@@ -32,6 +32,7 @@ from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
     ChunkStorageMetadata,
     Metadata,
+    MetadataIndex,
     StorageMeta,
     TensorProperties,
     TensorStorageMetadata,
@@ -479,7 +480,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         return Metadata(
             state_dict_metadata=described,
             planner_data={fqn: tuple(note["path"]) for fqn, note in self._notes.items() if "path" in note},
-            storage_data={},
+            storage_data=_files(pathlib.Path(self.path), self._checkpoint.step, described),
             storage_meta=StorageMeta(checkpoint_id=self.path, load_id=self.load_id),
         )
 
@@ -558,6 +559,16 @@ def _described(entry: Entry, note: dict[str, Any]) -> TensorStorageMetadata | By
     size = torch.Size(shape)
     whole = ChunkStorageMetadata(offsets=torch.Size([0] * len(shape)), sizes=size)
     return TensorStorageMetadata(properties=TensorProperties(dtype=dtype), size=size, chunks=[whole])
+
+
+def _files(path: pathlib.Path, step: int | None, described: dict[str, Any]) -> dict[MetadataIndex, Any]:
+    """For a program's own readers, which look at files first: the manifest, which names those of every entry."""
+    if step is None:  # weights of another tool
+        return {}
+    name = f"step-{step:08}/manifest.json"
+    manifest = filesystem._StorageInfo(name, 0, (path / name).stat().st_size)
+    whole = {fqn: getattr(found, "chunks", None) for fqn, found in described.items()}
+    return {MetadataIndex(fqn, chunks[0].offsets if chunks else None): manifest for fqn, chunks in whole.items()}
 
 
 class _Wanted:
