@@ -10,12 +10,10 @@ import warnings
 import support  # first: it finds the package
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint import format_utils
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 
 import pawl
-import pawl.torch
 from pawl.torch import Reader, Writer
 
 warnings.filterwarnings("ignore", category=UserWarning)
@@ -141,16 +139,6 @@ class Alone(support.InDirectory):
         with self.assertLogs("pawl", "WARNING"):
             self.assertEqual(load({"w": torch.zeros(3)}, Reader(self.run_path))["w"].tolist(), [2.0] * 3)
 
-    def test_tools_of_torch(self):
-        pawl.torch.install()
-        self.addCleanup(pawl.torch.uninstall)
-        torch.save({"a": {"w": torch.arange(3.0)}, "n": 7}, self.directory / "from.pt")
-        format_utils.torch_save_to_dcp(self.directory / "from.pt", self.run_path)
-        self.assertEqual(pawl.open(self.run_path).format, "pawl")
-        format_utils.dcp_to_torch_save(self.run_path, self.directory / "to.pt")
-        found = torch.load(self.directory / "to.pt")
-        self.assertEqual((found["a"]["w"].tolist(), found["n"]), ([0, 1, 2], 7))
-
     def test_zero_copy_waits_before_the_step(self):
         model = torch.nn.Linear(1024, 1024)
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -264,113 +252,6 @@ class Pairs(support.InDirectory):
         next(self.ours.rglob("manifest.json")).unlink()
         with self.assertRaisesRegex(AssertionError, "(?s)global metadata read failed: .*pawl"):
             load({"w": torch.zeros(2)}, Reader(self.ours))
-
-
-ACCELERATE = """
-import pathlib, sys, types
-import support, torch, torch.distributed as dist
-from torch.distributed.fsdp import StateDictType, fully_shard
-import pawl.torch
-
-pawl.torch.install()
-dist.init_process_group("gloo")
-from accelerate import PartialState
-PartialState(cpu=True)
-from accelerate.utils import fsdp_utils
-
-directory = sys.argv[1]
-model = torch.nn.Sequential(torch.nn.Linear(4, 4))
-fully_shard(model[0])
-fully_shard(model)
-optimizer = torch.optim.AdamW(model.parameters())
-model(torch.ones(2, 4)).sum().backward()
-optimizer.step()
-# Accelerate itself does not do FSDP on processors.
-options = {"state_dict_config": None, "optim_state_dict_config": None}
-plugin = types.SimpleNamespace(fsdp_version=2, state_dict_type=StateDictType.SHARDED_STATE_DICT, **options)
-ranks = {"process_index": dist.get_rank(), "num_processes": 2, "is_main_process": dist.get_rank() == 0}
-accelerator = types.SimpleNamespace(**ranks, is_fsdp2=True, wait_for_everyone=dist.barrier, fsdp_plugin=plugin)
-tensors = [*model.parameters(), *(slots["exp_avg"] for slots in optimizer.state.values())]
-before = [tensor.detach().full_tensor().clone() for tensor in tensors]
-fsdp_utils.save_fsdp_model(plugin, accelerator, model, directory)
-fsdp_utils.save_fsdp_optimizer(plugin, accelerator, optimizer, model, directory)
-with torch.no_grad():
-    for tensor in tensors:
-        tensor.zero_()
-fsdp_utils.load_fsdp_model(plugin, accelerator, model, directory)
-fsdp_utils.load_fsdp_optimizer(plugin, accelerator, optimizer, model, directory)
-tensors = [*model.parameters(), *(slots["exp_avg"] for slots in optimizer.state.values())]
-assert all(torch.equal(now.detach().full_tensor(), then) for now, then in zip(tensors, before, strict=True))
-support.end_rank()
-"""
-
-LIGHTNING = """
-import pathlib, sys, warnings
-warnings.simplefilter("ignore")
-import lightning, torch
-from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.strategies import ModelParallelStrategy
-from torch.distributed.fsdp import fully_shard
-import pawl.torch
-
-class Module(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 4)
-
-    def configure_model(self):
-        fully_shard(self.layer, mesh=self.device_mesh["data_parallel"])
-
-    def training_step(self, batch, _):
-        return self.layer(batch).square().sum()
-
-    def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters(), lr=0.1)
-
-def fit(epochs, where, resume=None):
-    torch.manual_seed(0)
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    checkpoints = ModelCheckpoint(dirpath=where, save_last=True, save_top_k=0)
-    where = {"accelerator": "cpu", "devices": 1, "strategy": ModelParallelStrategy(), "default_root_dir": where}
-    trainer = lightning.Trainer(max_epochs=epochs, callbacks=[checkpoints], **where, **quiet)
-    module = Module()
-    trainer.fit(module, torch.utils.data.DataLoader(torch.ones(4, 4)), ckpt_path=resume)
-    return [parameter.full_tensor().detach().clone() for parameter in module.parameters()]
-
-directory = pathlib.Path(sys.argv[1])
-pawl.torch.install()
-fit(1, directory / "resumed")
-resumed = fit(2, directory / "resumed", directory / "resumed" / "last.ckpt")
-assert all(map(torch.equal, resumed, fit(2, directory / "whole")))
-"""
-
-
-class Installed(support.InDirectory):
-    """Programs that know nothing of pawl but one line."""
-
-    def test_accelerate(self):
-        self.program(ACCELERATE, self.directory, ranks=2)
-        self.assertEqual(pawl.ls(self.directory / "pytorch_model_fsdp_0")[0].world_size, 2)
-        self.assertEqual(pawl.ls(self.directory / "optimizer_0")[0].world_size, 2)
-
-    def test_lightning(self):
-        self.program(LIGHTNING, self.directory)
-        self.assertEqual(pawl.open(self.directory / "resumed" / "last.ckpt").format, "pawl")
-
-    def test_checkpoint_id_and_back(self):
-        theirs = dcp.FileSystemWriter
-        pawl.torch.install()
-        pawl.torch.install(unexpected="allow")
-        self.addCleanup(pawl.torch.uninstall)
-        dcp.save({"w": torch.ones(2), "v": torch.ones(2)}, checkpoint_id=self.run_path, no_dist=True)
-        found = {"w": torch.zeros(2)}
-        dcp.load(found, checkpoint_id=self.run_path, no_dist=True)
-        self.assertEqual(found["w"].tolist(), [1, 1])
-        self.assertTrue((self.run_path / ".metadata").read_bytes().startswith(b"# Saved by pawl"))
-        pawl.torch.uninstall()
-        self.assertIs(dcp.FileSystemWriter, theirs)
-        dcp.save({"w": torch.ones(2)}, checkpoint_id=self.directory / "torch", no_dist=True)
-        self.assertTrue((self.directory / "torch" / ".metadata").exists())
 
 
 FULL = """
