@@ -53,7 +53,7 @@ from torch.futures import Future
 from .._checkpoint import Checkpoint, ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry
-from .._error import Damaged, Error, NotFound, Timeout, UsageError
+from .._error import Damaged, Error, Mismatch, NotFound, Timeout, UsageError
 from .._group import Group
 from .._run import Run
 from .._state import Box, State, Tensor
@@ -61,6 +61,7 @@ from ._group import fail_by_store, group_by_store
 from ._hook import fence_before_steps, leave_steps_alone
 from ._names import entry_name, torch_name
 from ._objects import flatten, rebuild
+from ._planner import tell_reader
 from ._tensors import TORCH_DTYPES, is_dense, memory_of, refuse_float4, replica_of
 
 logger = logging.getLogger("pawl")
@@ -77,6 +78,16 @@ _MARK_TEXT = b"# Saved by pawl: load it with pawl.torch.Reader, or after pawl.to
 def _is_mark(path: pathlib.Path) -> bool:
     with path.open("rb") as stream:
         return stream.read(len(_MARK_TEXT)) == _MARK_TEXT
+
+
+def _only_mark(directory: pathlib.Path) -> NotFound | None:
+    """Is that all there is?"""
+    mark = directory / _MARK
+    if any(directory.glob("step-*")) or not (mark.is_file() and _is_mark(mark)):
+        return None
+    error = NotFound("there is no checkpoint here, but the mark of one that pawl has saved")
+    error.path, error.next = str(mark.absolute()), "copy the whole directory: its step-... directory is missing"
+    return error
 
 
 def _leave_mark(directory: pathlib.Path) -> None:
@@ -445,7 +456,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             infos = [info for info in ls(self.path) if info.status == "committed"]
             checkpoint = open_checkpoint(self.path)
         except NotFound as why:
-            self._why = why
+            self._why = _only_mark(pathlib.Path(self.path)) or why
             return False
         torchs = [path for path in pathlib.Path(self.path).glob(f"*{_MARK}") if not _is_mark(path)]
         newest = max((info.time or 0.0 for info in infos), default=0.0)
@@ -477,6 +488,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
                 fqn = torch_name(name)
                 described[fqn] = _described(entry, self._notes.get(fqn, {}))
         self._sizes = {fqn: getattr(found, "size", None) for fqn, found in described.items()}
+        tell_reader(self.load_id, self)
         return Metadata(
             state_dict_metadata=described,
             planner_data={fqn: tuple(note["path"]) for fqn, note in self._notes.items() if "path" in note},
@@ -499,6 +511,39 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             error = Damaged(f"{name}: it does not say what Writer notes there ({why!r})")
             error.entry = name
             raise error from None
+
+    def refused(self, state_dict: dict[str, Any], strict: bool, why: Exception) -> None:
+        """Torch's planner has refused the first of the differences: raises all that there are on this rank."""
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return
+        try:
+            checkpoint.restore(
+                State(self._outlines(state_dict)),
+                missing="error" if strict else "allow",
+                unexpected="allow",  # other ranks may ask for it
+                cast=self._cast,
+            )
+        except Mismatch as error:
+            error.system = str(why)  # programs know it by this text
+            if error.next is not None:
+                partial = "planner=DefaultLoadPlanner(allow_partial_load=True)"
+                error.next = error.next.replace("missing='allow'", partial)
+            raise error from why
+        except Error:
+            logger.debug("the differences cannot be told", exc_info=True)
+        finally:
+            self._close()
+
+    def _outlines(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """A state dict without memory; of objects, whose bytes do not compare, all that the checkpoint has."""
+        objects = {name: note["object"] for name, note in self._notes.items() if "object" in note}
+        parts = {part for name, inside in objects.items() for part in (entry_name(name), *inside)}
+        asked = {entry_name(name): what for name, what in state_dict.items() if name not in objects}
+        for name, entry in self._entries.items():
+            if name in parts or name.startswith(_PLANS):
+                asked[name] = torch.empty(entry.shape, dtype=_dtype(entry), device="meta")
+        return {name: _outline(name, what) for name, what in asked.items()}
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         super().set_up_storage_reader(metadata, is_coordinator, *args, **kwargs)
@@ -569,6 +614,17 @@ def _files(path: pathlib.Path, step: int | None, described: dict[str, Any]) -> d
     manifest = filesystem._StorageInfo(name, 0, (path / name).stat().st_size)
     whole = {fqn: getattr(found, "chunks", None) for fqn, found in described.items()}
     return {MetadataIndex(fqn, chunks[0].offsets if chunks else None): manifest for fqn, chunks in whole.items()}
+
+
+def _outline(name: str, what: Any) -> Any:
+    """An entry with the shape and type of what is in a state dict, and memory of its own for one element at most."""
+    if not isinstance(what, torch.Tensor):
+        return {}
+    shape, dtype = tuple(what.shape), what.dtype
+    if dtype == torch.complex128:
+        shape, dtype = (*shape, 2), torch.float64
+    memory = memory_of(name, torch.empty([min(1, extent) for extent in shape], dtype=dtype))
+    return Tensor([Box((0,) * len(shape), memory)], shape=shape)
 
 
 class _Wanted:

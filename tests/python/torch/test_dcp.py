@@ -11,6 +11,7 @@ import support  # first: it finds the package
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 
 import pawl
@@ -54,6 +55,26 @@ support.end_rank()
 """
 
 
+DIFFERS = """
+import sys
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from pawl.torch import Reader, Writer
+
+dist.init_process_group("gloo")
+dcp.save({"w": torch.ones(2)}, storage_writer=Writer(sys.argv[1]))
+state = {"w": torch.zeros(2 + dist.get_rank()), "v": torch.zeros(1)} if dist.get_rank() else {"w": torch.zeros(2)}
+try:
+    dcp.load(state, storage_reader=Reader(sys.argv[1]))
+except dcp.api.CheckpointException as why:
+    failures = {rank: sorted(item.name for item in failure.report.items) for rank, (failure, _) in why.failures.items()}
+    assert failures == {1: ["v", "w"]}, failures
+else:
+    raise AssertionError("it was loaded")
+dcp.load({"w": torch.zeros(2)}, storage_reader=Reader(sys.argv[1]))
+support.end_rank()
+"""
+
+
 class Ranks(support.InDirectory):
     def test_saved_on_four_ranks_in_every_way_loaded_on_one_two_and_three(self):
         program = (pathlib.Path(__file__).parent / "dcp_ranks.py").read_text(encoding="utf-8")
@@ -68,6 +89,9 @@ class Ranks(support.InDirectory):
             with self.subTest(ranks=ranks):
                 done = self.program(program, "load", self.directory, ranks=ranks)
                 self.assertEqual(done.stdout.count("equal "), 7, done.stdout + done.stderr)
+
+    def test_what_differs_on_one_rank_alone_is_told_to_all(self):
+        self.program(DIFFERS, self.run_path, ranks=2)
 
     def test_a_rank_that_cannot_save_is_named_at_once(self):
         done = self.program(FAILS, self.run_path, ranks=2)
@@ -119,7 +143,7 @@ class Alone(support.InDirectory):
         with self.assertRaisesRegex(AssertionError, "invalid load key, '#'"):
             load({"w": torch.ones(3)}, FileSystemReader(self.run_path))
         shutil.rmtree(self.run_path / "step-00000000")
-        with self.assertRaisesRegex(AssertionError, "there is no checkpoint"):
+        with self.assertRaisesRegex(AssertionError, "(?s)there is no checkpoint here, but the mark.*copy the whole"):
             load({"w": torch.ones(3)}, Reader(self.run_path))
 
     def test_what_fails_leaves_no_mark(self):
@@ -221,12 +245,39 @@ class Pairs(support.InDirectory):
         self.assertIn("model/v", [item.name for item in caught.exception.report.items])
 
     def test_r01_r03_shape_and_missing_key(self):
+        self.both({"w": torch.ones(2, 3), "v": torch.ones(2), "n": 1, "c": torch.ones(2, dtype=torch.complex128)})
+        state = {"w": torch.zeros(2, 4), "v": torch.zeros(2, dtype=torch.float64), "x": torch.zeros(5), "y": 1, "n": 2}
+        state |= {"c": torch.zeros(0, dtype=torch.complex128)}
+        with self.assertRaisesRegex(ValueError, r"Size mismatch between saved torch.Size\(\[2\]\)"):
+            load(dict(state), FileSystemReader(self.torchs))  # one at a time, and nothing of the type
+        with self.assertRaises(pawl.Mismatch) as caught:
+            load(dict(state), Reader(self.ours))
+        self.assertEqual({item.name for item in caught.exception.report.items}, {"w", "v", "x", "y", "c"})
+        self.assertIn("Size mismatch between saved", caught.exception.system)
+        self.assertIn("planner=DefaultLoadPlanner(allow_partial_load=True)", caught.exception.next)
+        self.assertEqual([state["w"].sum(), state["n"]], [0, 2])
+        right = {"w": torch.zeros(2, 3), "x": torch.zeros(5), "n": 2}
+        with self.assertRaisesRegex(pawl.Mismatch, '(?s)"x", .5. F32 in the state, is not.*Missing key in checkpoint'):
+            load(dict(right), Reader(self.ours))
+        reader, planner = Reader(self.ours, unexpected="allow"), DefaultLoadPlanner(allow_partial_load=True)
+        dcp.load(right, storage_reader=reader, planner=planner, no_dist=True)
+        self.assertEqual((right["w"].sum(), right["x"].sum(), right["n"]), (6, 0, 1))
+        with self.assertRaises(CheckpointException) as caught:
+            dcp.load({"w": torch.zeros(3), "x": torch.zeros(1)}, storage_reader=reader, planner=planner, no_dist=True)
+        self.assertEqual(
+            [item.name for item in caught.exception.failures[0][0].report.items if item.severity.name == "ERROR"], ["w"]
+        )
+
+    def test_planners_that_refuse_in_their_own_words(self):
+        class Own(DefaultLoadPlanner):
+            def create_local_plan(self):
+                raise ValueError("not this one")
+
         self.both({"w": torch.ones(2)})
         for reader in (FileSystemReader(self.torchs), Reader(self.ours)):
-            with self.assertRaisesRegex(ValueError, r"Size mismatch between saved torch.Size\(\[2\]\)"):
-                load({"w": torch.zeros(3)}, reader)
-            with self.assertRaisesRegex(RuntimeError, r"Missing key in checkpoint state_dict: v"):
-                load({"w": torch.zeros(2), "v": torch.zeros(2)}, reader)
+            with self.assertRaisesRegex(CheckpointException, "not this one"):
+                dcp.load({"w": torch.zeros(3)}, storage_reader=reader, planner=Own(), no_dist=True)
+            dcp.load({"w": torch.zeros(2)}, storage_reader=reader, no_dist=True)
 
     def test_a_flipped_bit(self):
         self.both({"w": torch.ones(4096)})
