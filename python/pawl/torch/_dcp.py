@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import pathlib
+import pickle
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,7 @@ from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
     ChunkStorageMetadata,
     Metadata,
+    MetadataIndex,
     StorageMeta,
     TensorProperties,
     TensorStorageMetadata,
@@ -51,7 +53,7 @@ from torch.futures import Future
 from .._checkpoint import Checkpoint, ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry
-from .._error import Damaged, Error, NotFound, Timeout, UsageError
+from .._error import Damaged, Error, Mismatch, NotFound, Timeout, UsageError
 from .._group import Group
 from .._run import Run
 from .._state import Box, State, Tensor
@@ -59,6 +61,7 @@ from ._group import fail_by_store, group_by_store
 from ._hook import fence_before_steps, leave_steps_alone
 from ._names import entry_name, torch_name
 from ._objects import flatten, rebuild
+from ._planner import tell_reader
 from ._tensors import TORCH_DTYPES, is_dense, memory_of, refuse_float4, replica_of
 
 logger = logging.getLogger("pawl")
@@ -66,6 +69,36 @@ logger = logging.getLogger("pawl")
 #: What each rank knows of its items: JSON. No name that is made of torch's begins like this.
 _PLANS = "%dcp/plan/"
 _STEP = 0
+
+#: Programs look for this file to see whether there is a checkpoint. It is no pickle: torch by itself refuses it.
+_MARK = ".metadata"
+_MARK_TEXT = b"# Saved by pawl: load it with pawl.torch.Reader, or after pawl.torch.install().\n"
+
+
+def _is_mark(path: pathlib.Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(_MARK_TEXT)) == _MARK_TEXT
+
+
+def _only_mark(directory: pathlib.Path) -> NotFound | None:
+    """Is that all there is?"""
+    mark = directory / _MARK
+    if any(directory.glob("step-*")) or not (mark.is_file() and _is_mark(mark)):
+        return None
+    error = NotFound("there is no checkpoint here, but the mark of one that pawl has saved")
+    error.path, error.next = str(mark.absolute()), "copy the whole directory: its step-... directory is missing"
+    return error
+
+
+def _leave_mark(directory: pathlib.Path) -> None:
+    """After the commit: a mark is never there without a checkpoint, nor half of one."""
+    written = directory / f"{_MARK}.tmp"
+    with written.open("wb") as stream:
+        stream.write(_MARK_TEXT)
+        stream.flush()
+        os.fsync(stream.fileno())
+    written.replace(directory / _MARK)
+
 
 # ---- names ---------------------------------------------------------------------------------------
 
@@ -193,6 +226,7 @@ class Writer(filesystem.FileSystemWriter):  # type: ignore[misc]
         self._process_group = process_group
         self._deadline_s = deadline_s
         self._fence: _Fence | None = None
+        self._coordinates = False
         self._call = ""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,6 +247,7 @@ class Writer(filesystem.FileSystemWriter):  # type: ignore[misc]
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
+        self._coordinates = is_coordinator
         self._call = _call_key("save", str(self.path))
 
     def _metadata_exists(self) -> bool:
@@ -280,7 +315,9 @@ class Writer(filesystem.FileSystemWriter):  # type: ignore[misc]
             fence.let_go()
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """The checkpoint was committed when the last rank's part was there: nothing is left to do."""
+        """The checkpoint was committed when the last rank's part was there: the mark is left to do."""
+        if self._coordinates:
+            _leave_mark(pathlib.Path(self.path))
         metadata.version = getattr(filesystem, "CURRENT_DCP_VERSION", None)
         metadata.storage_data = {}
         metadata.storage_meta = self.storage_meta()
@@ -419,11 +456,11 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             infos = [info for info in ls(self.path) if info.status == "committed"]
             checkpoint = open_checkpoint(self.path)
         except NotFound as why:
-            self._why = why
+            self._why = _only_mark(pathlib.Path(self.path)) or why
             return False
-        torchs = pathlib.Path(self.path) / ".metadata"
+        torchs = [path for path in pathlib.Path(self.path).glob(f"*{_MARK}") if not _is_mark(path)]
         newest = max((info.time or 0.0 for info in infos), default=0.0)
-        if torchs.exists() and torchs.stat().st_mtime > newest:
+        if any(path.stat().st_mtime > newest for path in torchs):
             logger.warning("%s: torch has saved here after pawl did; what torch saved is read", self.path)
             checkpoint.close()
             return False
@@ -436,7 +473,7 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         if not self._opened():
             try:
                 return super().read_metadata(*args, **kwargs)
-            except FileNotFoundError as why:
+            except (FileNotFoundError, pickle.UnpicklingError) as why:
                 raise self._why or why from why
         assert self._checkpoint is not None
         self._entries = {entry.name: entry for entry in self._checkpoint.entries() if entry.kind == "tensor"}
@@ -451,10 +488,11 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
                 fqn = torch_name(name)
                 described[fqn] = _described(entry, self._notes.get(fqn, {}))
         self._sizes = {fqn: getattr(found, "size", None) for fqn, found in described.items()}
+        tell_reader(self.load_id, self)
         return Metadata(
             state_dict_metadata=described,
             planner_data={fqn: tuple(note["path"]) for fqn, note in self._notes.items() if "path" in note},
-            storage_data={},
+            storage_data=_files(pathlib.Path(self.path), self._checkpoint.step, described),
             storage_meta=StorageMeta(checkpoint_id=self.path, load_id=self.load_id),
         )
 
@@ -473,6 +511,39 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             error = Damaged(f"{name}: it does not say what Writer notes there ({why!r})")
             error.entry = name
             raise error from None
+
+    def refused(self, state_dict: dict[str, Any], strict: bool, why: Exception) -> None:
+        """Torch's planner has refused the first of the differences: raises all that there are on this rank."""
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return
+        try:
+            checkpoint.restore(
+                State(self._outlines(state_dict)),
+                missing="error" if strict else "allow",
+                unexpected="allow",  # other ranks may ask for it
+                cast=self._cast,
+            )
+        except Mismatch as error:
+            error.system = str(why)  # programs know it by this text
+            if error.next is not None:
+                partial = "planner=DefaultLoadPlanner(allow_partial_load=True)"
+                error.next = error.next.replace("missing='allow'", partial)
+            raise error from why
+        except Error:
+            logger.debug("the differences cannot be told", exc_info=True)
+        finally:
+            self._close()
+
+    def _outlines(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """A state dict without memory; of objects, whose bytes do not compare, all that the checkpoint has."""
+        objects = {name: note["object"] for name, note in self._notes.items() if "object" in note}
+        parts = {part for name, inside in objects.items() for part in (entry_name(name), *inside)}
+        asked = {entry_name(name): what for name, what in state_dict.items() if name not in objects}
+        for name, entry in self._entries.items():
+            if name in parts or name.startswith(_PLANS):
+                asked[name] = torch.empty(entry.shape, dtype=_dtype(entry), device="meta")
+        return {name: _outline(name, what) for name, what in asked.items()}
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         super().set_up_storage_reader(metadata, is_coordinator, *args, **kwargs)
@@ -533,6 +604,27 @@ def _described(entry: Entry, note: dict[str, Any]) -> TensorStorageMetadata | By
     size = torch.Size(shape)
     whole = ChunkStorageMetadata(offsets=torch.Size([0] * len(shape)), sizes=size)
     return TensorStorageMetadata(properties=TensorProperties(dtype=dtype), size=size, chunks=[whole])
+
+
+def _files(path: pathlib.Path, step: int | None, described: dict[str, Any]) -> dict[MetadataIndex, Any]:
+    """For a program's own readers, which look at files first: the manifest, which names those of every entry."""
+    if step is None:  # weights of another tool
+        return {}
+    name = f"step-{step:08}/manifest.json"
+    manifest = filesystem._StorageInfo(name, 0, (path / name).stat().st_size)
+    whole = {fqn: getattr(found, "chunks", None) for fqn, found in described.items()}
+    return {MetadataIndex(fqn, chunks[0].offsets if chunks else None): manifest for fqn, chunks in whole.items()}
+
+
+def _outline(name: str, what: Any) -> Any:
+    """An entry with the shape and type of what is in a state dict, and memory of its own for one element at most."""
+    if not isinstance(what, torch.Tensor):
+        return {}
+    shape, dtype = tuple(what.shape), what.dtype
+    if dtype == torch.complex128:
+        shape, dtype = (*shape, 2), torch.float64
+    memory = memory_of(name, torch.empty([min(1, extent) for extent in shape], dtype=dtype))
+    return Tensor([Box((0,) * len(shape), memory)], shape=shape)
 
 
 class _Wanted:

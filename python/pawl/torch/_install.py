@@ -3,33 +3,31 @@
 
 from __future__ import annotations
 
-import importlib
+import functools
+import logging
+from collections.abc import Callable
 from typing import Any
 
-#: Modules that find the classes by these names when they save or load.
-_MODULES = (
-    "torch.distributed.checkpoint",
-    "torch.distributed.checkpoint.filesystem",
-    "torch.distributed.checkpoint._storage_utils",
-    "torch.distributed.checkpoint.format_utils",
-)
-_NAMES = ("FileSystemWriter", "FileSystemReader")
+logger = logging.getLogger("pawl")
 
-#: What was there before, by module and name.
-_before: dict[tuple[str, str], Any] = {}
+#: Torch's classes that make objects of pawl's.
+_served: list[Any] = []
 
 
 def install(*, unexpected: str = "error", cast: str = "error") -> None:
-    """Makes ``torch.distributed.checkpoint`` save and load through pawl, also inside Accelerate, Lightning.
+    """Makes ``torch.distributed.checkpoint`` save and load through pawl, also inside Accelerate, Lightning, TorchTitan.
 
-    ``FileSystemWriter`` and ``FileSystemReader`` become `pawl.torch.Writer` and `pawl.torch.Reader`, for
-    ``dcp.save(..., checkpoint_id=path)``, too. What torch has saved is still loaded. Modules that have imported the
-    classes themselves before keep torch's. Calling it again changes the options.
+    Calls of ``FileSystemWriter`` and ``FileSystemReader`` make `pawl.torch.Writer` and `pawl.torch.Reader`, wherever
+    the classes were imported, and also where torch makes them: ``dcp.save(..., checkpoint_id=path)``. A program's own
+    subclass of ``FileSystemReader`` reads both what pawl and what torch has saved; its own subclass of
+    ``FileSystemWriter`` goes on as it is, with a warning. Calling it again changes the options.
 
     Args:
         unexpected: a load of less than was saved: "error", or "allow".
         cast: a load into another float type: "error", or "allow" converts.
     """
+    from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+
     from ._dcp import Reader, Writer
 
     class InstalledReader(Reader):
@@ -38,16 +36,45 @@ def install(*, unexpected: str = "error", cast: str = "error") -> None:
         def __init__(self, path: Any, *arguments: Any, **named: Any) -> None:
             super().__init__(path, *arguments, **{"unexpected": unexpected, "cast": cast, **named})
 
-    for module in _MODULES:
-        found = importlib.import_module(module)
-        for name, ours in zip(_NAMES, (Writer, InstalledReader), strict=True):
-            if hasattr(found, name):
-                _before.setdefault((module, name), getattr(found, name))
-                setattr(found, name, ours)
+    @functools.cache
+    def writer_for(cls: type) -> type:
+        if cls is FileSystemWriter:
+            return Writer
+        if not _is_known(cls, FileSystemWriter):
+            logger.warning("%s.%s saves as torch does, not through pawl", cls.__module__, cls.__qualname__)
+        return cls
+
+    @functools.cache
+    def reader_for(cls: type) -> type:
+        if cls is FileSystemReader:
+            return InstalledReader
+        if _is_known(cls, FileSystemReader):
+            return cls
+        names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+        return type(cls.__name__, (cls, InstalledReader), names)  # its super() is ours
+
+    _let_make(FileSystemWriter, writer_for)
+    _let_make(FileSystemReader, reader_for)
+    _served[:] = (FileSystemWriter, FileSystemReader)
 
 
 def uninstall() -> None:
-    """Gives ``torch.distributed.checkpoint`` its own classes back."""
-    while _before:
-        (module, name), theirs = _before.popitem()
-        setattr(importlib.import_module(module), name, theirs)
+    """Lets ``torch.distributed.checkpoint`` save and load by itself again."""
+    while _served:
+        _let_make(_served.pop(), lambda cls: cls)  # a class that had a __new__ cannot do without one
+
+
+def _let_make(theirs: Any, choose: Callable[[type], type]) -> None:
+    """Calls of a class, and of those made of it, make objects of the class that is chosen instead."""
+
+    def new(cls: type, *arguments: Any, **named: Any) -> Any:
+        # Without arguments it is no call: something is copied, or comes out of a pickle.
+        return object.__new__(choose(cls) if arguments or named else cls)
+
+    theirs.__new__ = staticmethod(new)
+
+
+def _is_known(cls: type, theirs: type) -> bool:
+    """Is a subclass of theirs by torch, which stores elsewhere or otherwise, or by pawl?"""
+    own = cls.__mro__[: cls.__mro__.index(theirs)]
+    return any(one.__module__.partition(".")[0] in ("torch", "pawl") for one in own)

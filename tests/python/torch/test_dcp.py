@@ -4,17 +4,17 @@
 import logging
 import os
 import pathlib
+import shutil
 import warnings
 
 import support  # first: it finds the package
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint import format_utils
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 
 import pawl
-import pawl.torch
 from pawl.torch import Reader, Writer
 
 warnings.filterwarnings("ignore", category=UserWarning)
@@ -55,11 +55,33 @@ support.end_rank()
 """
 
 
+DIFFERS = """
+import sys
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from pawl.torch import Reader, Writer
+
+dist.init_process_group("gloo")
+dcp.save({"w": torch.ones(2)}, storage_writer=Writer(sys.argv[1]))
+state = {"w": torch.zeros(2 + dist.get_rank()), "v": torch.zeros(1)} if dist.get_rank() else {"w": torch.zeros(2)}
+try:
+    dcp.load(state, storage_reader=Reader(sys.argv[1]))
+except dcp.api.CheckpointException as why:
+    failures = {rank: sorted(item.name for item in failure.report.items) for rank, (failure, _) in why.failures.items()}
+    assert failures == {1: ["v", "w"]}, failures
+else:
+    raise AssertionError("it was loaded")
+dcp.load({"w": torch.zeros(2)}, storage_reader=Reader(sys.argv[1]))
+support.end_rank()
+"""
+
+
 class Ranks(support.InDirectory):
     def test_saved_on_four_ranks_in_every_way_loaded_on_one_two_and_three(self):
         program = (pathlib.Path(__file__).parent / "dcp_ranks.py").read_text(encoding="utf-8")
         self.program(program, "save", self.directory, ranks=4)
-        self.assertFalse(list(self.directory.glob("*/*.metadata")))
+        for mark in self.directory.glob("*/*.metadata"):
+            self.assertEqual(mark.read_bytes()[:15], b"# Saved by pawl")
+        self.assertEqual(len(list(self.directory.glob("*/*.metadata"))), 7)
         with pawl.open(self.directory / "plain") as checkpoint:
             self.assertEqual(checkpoint.world_size, 4)
             self.assertIn("model/0/weight", checkpoint)
@@ -67,6 +89,9 @@ class Ranks(support.InDirectory):
             with self.subTest(ranks=ranks):
                 done = self.program(program, "load", self.directory, ranks=ranks)
                 self.assertEqual(done.stdout.count("equal "), 7, done.stdout + done.stderr)
+
+    def test_what_differs_on_one_rank_alone_is_told_to_all(self):
+        self.program(DIFFERS, self.run_path, ranks=2)
 
     def test_a_rank_that_cannot_save_is_named_at_once(self):
         done = self.program(FAILS, self.run_path, ranks=2)
@@ -110,6 +135,22 @@ class Alone(support.InDirectory):
         with self.assertRaisesRegex(CheckpointException, r"w: parts of tensors of torch.float4_e2m1fn_x2 cannot be"):
             save({"w": packed}, Writer(self.run_path))
 
+    def test_the_mark_that_programs_look_for_is_no_pickle(self):
+        save({"w": torch.ones(3)}, FileSystemWriter(self.run_path))
+        save({"w": torch.zeros(3)}, Writer(self.run_path))
+        self.assertIn(b"pawl.torch.Reader", (self.run_path / ".metadata").read_bytes())
+        self.assertFalse((self.run_path / ".metadata.tmp").exists())
+        with self.assertRaisesRegex(AssertionError, "invalid load key, '#'"):
+            load({"w": torch.ones(3)}, FileSystemReader(self.run_path))
+        shutil.rmtree(self.run_path / "step-00000000")
+        with self.assertRaisesRegex(AssertionError, "(?s)there is no checkpoint here, but the mark.*copy the whole"):
+            load({"w": torch.ones(3)}, Reader(self.run_path))
+
+    def test_what_fails_leaves_no_mark(self):
+        with self.assertRaises(CheckpointException):
+            save({"extra": {"net": torch.nn.Linear(1, 1)}}, Writer(self.run_path))
+        self.assertFalse((self.run_path / ".metadata").exists())
+
     def test_a_directory_of_torch_is_read_as_torch_does(self):
         save({"w": torch.ones(3), "n": 4}, FileSystemWriter(self.run_path))
         self.assertEqual(load({"w": torch.zeros(3), "n": 0}, Reader(self.run_path))["n"], 4)
@@ -121,16 +162,6 @@ class Alone(support.InDirectory):
         os.utime(self.run_path / ".metadata", (later, later))
         with self.assertLogs("pawl", "WARNING"):
             self.assertEqual(load({"w": torch.zeros(3)}, Reader(self.run_path))["w"].tolist(), [2.0] * 3)
-
-    def test_tools_of_torch(self):
-        pawl.torch.install()
-        self.addCleanup(pawl.torch.uninstall)
-        torch.save({"a": {"w": torch.arange(3.0)}, "n": 7}, self.directory / "from.pt")
-        format_utils.torch_save_to_dcp(self.directory / "from.pt", self.run_path)
-        self.assertEqual(pawl.open(self.run_path).format, "pawl")
-        format_utils.dcp_to_torch_save(self.run_path, self.directory / "to.pt")
-        found = torch.load(self.directory / "to.pt")
-        self.assertEqual((found["a"]["w"].tolist(), found["n"]), ([0, 1, 2], 7))
 
     def test_zero_copy_waits_before_the_step(self):
         model = torch.nn.Linear(1024, 1024)
@@ -214,12 +245,39 @@ class Pairs(support.InDirectory):
         self.assertIn("model/v", [item.name for item in caught.exception.report.items])
 
     def test_r01_r03_shape_and_missing_key(self):
+        self.both({"w": torch.ones(2, 3), "v": torch.ones(2), "n": 1, "c": torch.ones(2, dtype=torch.complex128)})
+        state = {"w": torch.zeros(2, 4), "v": torch.zeros(2, dtype=torch.float64), "x": torch.zeros(5), "y": 1, "n": 2}
+        state |= {"c": torch.zeros(0, dtype=torch.complex128)}
+        with self.assertRaisesRegex(ValueError, r"Size mismatch between saved torch.Size\(\[2\]\)"):
+            load(dict(state), FileSystemReader(self.torchs))  # one at a time, and nothing of the type
+        with self.assertRaises(pawl.Mismatch) as caught:
+            load(dict(state), Reader(self.ours))
+        self.assertEqual({item.name for item in caught.exception.report.items}, {"w", "v", "x", "y", "c"})
+        self.assertIn("Size mismatch between saved", caught.exception.system)
+        self.assertIn("planner=DefaultLoadPlanner(allow_partial_load=True)", caught.exception.next)
+        self.assertEqual([state["w"].sum(), state["n"]], [0, 2])
+        right = {"w": torch.zeros(2, 3), "x": torch.zeros(5), "n": 2}
+        with self.assertRaisesRegex(pawl.Mismatch, '(?s)"x", .5. F32 in the state, is not.*Missing key in checkpoint'):
+            load(dict(right), Reader(self.ours))
+        reader, planner = Reader(self.ours, unexpected="allow"), DefaultLoadPlanner(allow_partial_load=True)
+        dcp.load(right, storage_reader=reader, planner=planner, no_dist=True)
+        self.assertEqual((right["w"].sum(), right["x"].sum(), right["n"]), (6, 0, 1))
+        with self.assertRaises(CheckpointException) as caught:
+            dcp.load({"w": torch.zeros(3), "x": torch.zeros(1)}, storage_reader=reader, planner=planner, no_dist=True)
+        self.assertEqual(
+            [item.name for item in caught.exception.failures[0][0].report.items if item.severity.name == "ERROR"], ["w"]
+        )
+
+    def test_planners_that_refuse_in_their_own_words(self):
+        class Own(DefaultLoadPlanner):
+            def create_local_plan(self):
+                raise ValueError("not this one")
+
         self.both({"w": torch.ones(2)})
         for reader in (FileSystemReader(self.torchs), Reader(self.ours)):
-            with self.assertRaisesRegex(ValueError, r"Size mismatch between saved torch.Size\(\[2\]\)"):
-                load({"w": torch.zeros(3)}, reader)
-            with self.assertRaisesRegex(RuntimeError, r"Missing key in checkpoint state_dict: v"):
-                load({"w": torch.zeros(2), "v": torch.zeros(2)}, reader)
+            with self.assertRaisesRegex(CheckpointException, "not this one"):
+                dcp.load({"w": torch.zeros(3)}, storage_reader=reader, planner=Own(), no_dist=True)
+            dcp.load({"w": torch.zeros(2)}, storage_reader=reader, no_dist=True)
 
     def test_a_flipped_bit(self):
         self.both({"w": torch.ones(4096)})
@@ -245,113 +303,6 @@ class Pairs(support.InDirectory):
         next(self.ours.rglob("manifest.json")).unlink()
         with self.assertRaisesRegex(AssertionError, "(?s)global metadata read failed: .*pawl"):
             load({"w": torch.zeros(2)}, Reader(self.ours))
-
-
-ACCELERATE = """
-import pathlib, sys, types
-import support, torch, torch.distributed as dist
-from torch.distributed.fsdp import StateDictType, fully_shard
-import pawl.torch
-
-pawl.torch.install()
-dist.init_process_group("gloo")
-from accelerate import PartialState
-PartialState(cpu=True)
-from accelerate.utils import fsdp_utils
-
-directory = sys.argv[1]
-model = torch.nn.Sequential(torch.nn.Linear(4, 4))
-fully_shard(model[0])
-fully_shard(model)
-optimizer = torch.optim.AdamW(model.parameters())
-model(torch.ones(2, 4)).sum().backward()
-optimizer.step()
-# Accelerate itself does not do FSDP on processors.
-options = {"state_dict_config": None, "optim_state_dict_config": None}
-plugin = types.SimpleNamespace(fsdp_version=2, state_dict_type=StateDictType.SHARDED_STATE_DICT, **options)
-ranks = {"process_index": dist.get_rank(), "num_processes": 2, "is_main_process": dist.get_rank() == 0}
-accelerator = types.SimpleNamespace(**ranks, is_fsdp2=True, wait_for_everyone=dist.barrier, fsdp_plugin=plugin)
-tensors = [*model.parameters(), *(slots["exp_avg"] for slots in optimizer.state.values())]
-before = [tensor.detach().full_tensor().clone() for tensor in tensors]
-fsdp_utils.save_fsdp_model(plugin, accelerator, model, directory)
-fsdp_utils.save_fsdp_optimizer(plugin, accelerator, optimizer, model, directory)
-with torch.no_grad():
-    for tensor in tensors:
-        tensor.zero_()
-fsdp_utils.load_fsdp_model(plugin, accelerator, model, directory)
-fsdp_utils.load_fsdp_optimizer(plugin, accelerator, optimizer, model, directory)
-tensors = [*model.parameters(), *(slots["exp_avg"] for slots in optimizer.state.values())]
-assert all(torch.equal(now.detach().full_tensor(), then) for now, then in zip(tensors, before, strict=True))
-support.end_rank()
-"""
-
-LIGHTNING = """
-import pathlib, sys, warnings
-warnings.simplefilter("ignore")
-import lightning, torch
-from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.strategies import ModelParallelStrategy
-from torch.distributed.fsdp import fully_shard
-import pawl.torch
-
-class Module(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 4)
-
-    def configure_model(self):
-        fully_shard(self.layer, mesh=self.device_mesh["data_parallel"])
-
-    def training_step(self, batch, _):
-        return self.layer(batch).square().sum()
-
-    def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters(), lr=0.1)
-
-def fit(epochs, where, resume=None):
-    torch.manual_seed(0)
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    checkpoints = ModelCheckpoint(dirpath=where, save_last=True, save_top_k=0)
-    where = {"accelerator": "cpu", "devices": 1, "strategy": ModelParallelStrategy(), "default_root_dir": where}
-    trainer = lightning.Trainer(max_epochs=epochs, callbacks=[checkpoints], **where, **quiet)
-    module = Module()
-    trainer.fit(module, torch.utils.data.DataLoader(torch.ones(4, 4)), ckpt_path=resume)
-    return [parameter.full_tensor().detach().clone() for parameter in module.parameters()]
-
-directory = pathlib.Path(sys.argv[1])
-pawl.torch.install()
-fit(1, directory / "resumed")
-resumed = fit(2, directory / "resumed", directory / "resumed" / "last.ckpt")
-assert all(map(torch.equal, resumed, fit(2, directory / "whole")))
-"""
-
-
-class Installed(support.InDirectory):
-    """Programs that know nothing of pawl but one line."""
-
-    def test_accelerate(self):
-        self.program(ACCELERATE, self.directory, ranks=2)
-        self.assertEqual(pawl.ls(self.directory / "pytorch_model_fsdp_0")[0].world_size, 2)
-        self.assertEqual(pawl.ls(self.directory / "optimizer_0")[0].world_size, 2)
-
-    def test_lightning(self):
-        self.program(LIGHTNING, self.directory)
-        self.assertEqual(pawl.open(self.directory / "resumed" / "last.ckpt").format, "pawl")
-
-    def test_checkpoint_id_and_back(self):
-        theirs = dcp.FileSystemWriter
-        pawl.torch.install()
-        pawl.torch.install(unexpected="allow")
-        self.addCleanup(pawl.torch.uninstall)
-        dcp.save({"w": torch.ones(2), "v": torch.ones(2)}, checkpoint_id=self.run_path, no_dist=True)
-        found = {"w": torch.zeros(2)}
-        dcp.load(found, checkpoint_id=self.run_path, no_dist=True)
-        self.assertEqual(found["w"].tolist(), [1, 1])
-        self.assertFalse((self.run_path / ".metadata").exists())
-        pawl.torch.uninstall()
-        self.assertIs(dcp.FileSystemWriter, theirs)
-        dcp.save({"w": torch.ones(2)}, checkpoint_id=self.directory / "torch", no_dist=True)
-        self.assertTrue((self.directory / "torch" / ".metadata").exists())
 
 
 FULL = """
