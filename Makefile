@@ -15,7 +15,8 @@
 #   make bench      measure against the device, memcpy and everyone else's libraries (45 minutes);
 #                   table, and bench/results/latest.json. BENCH_ARGS=--help
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
-#   make bench-torch    what saving costs a training loop in PyTorch, beside four others (10 minutes)
+#   make bench-torch    what saving costs a training loop in PyTorch, on 1, 2 and 4 ranks, beside four
+#                       others (20 minutes). BENCH_ARGS=--help
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
 #   make fuzz       every parser under libFuzzer with ASan and UBSan (clang), FUZZ_SECONDS=30 each,
 #                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help

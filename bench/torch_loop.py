@@ -2,15 +2,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What saving costs a real training loop in PyTorch: a GPT with AdamW, saved every few steps, by pawl and by others.
 
-    build/torch/bin/python3 bench/torch_loop.py --size-mib 512 --rounds 3
+    build/torch/bin/python3 bench/torch_loop.py --ranks 1,2,4 --rounds 2
 
-Each contender trains in a process of its own, in turns, rounds times. Columns, medians with quartiles:
+The state has the same size on however many ranks: on one the model is plain, on several it is sharded (FSDP2, gloo,
+under torchrun), and so is the batch. Each contender trains in processes of its own, in turns, rounds times. Columns,
+medians with quartiles; of several ranks the slowest:
 
+    step      seconds of a step, no save before it
+    saving    the same where every few steps are saved, the saves included
     call      seconds that the call which saves takes
-    stall     seconds by which a save makes the loop longer, all that follows included
-    durable   seconds from the call until it is durable
+    stopped   seconds that the trainer's thread itself stands still for a save: the call, and the waits before an
+              optimizer's step (pawl: its fence; torch_checkpointing: its lock)
+    stall     seconds by which a save makes the loop longer than as many steps right before it, all that follows
+              included. What exceeds "stopped" is contention: the processor and the memory's bandwidth, which the
+              training shares with what writes. "nothing" has the noise of this column
+    durable   seconds from the call until it is durable, nothing trained meanwhile
     restore   seconds until model and optimizer are restored, the files not in the page cache
-    memory    MiB by which the process was larger than the one that saved nothing
+    memory    MiB by which the processes that train, together, had a higher peak than those that saved nothing. What
+              a contender keeps in the page cache, or in a process beside them, is not counted
+
+A second table has the look that Checkpointer.save() takes at the job: the seconds of the call, when the save before
+is durable and no tensor was added, removed or moved, divided by the number of tensors (parameters, and AdamW's three
+slots of each). "Idle": nothing ran since the save before; "training": an optimizer's step.
+
+The last has ratios of medians, less than 1 where pawl is ahead.
 """
 
 import argparse
@@ -18,291 +33,237 @@ import contextlib
 import json
 import os
 import pathlib
-import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-CONTENDERS = ("nothing", "pawl", "torch.save", "dcp.save", "dcp.async_save", "torch_checkpointing")
+from torch_savers import SAVERS
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+SHOWN = ("call", "stopped", "stall", "durable", "restore")
+STOP_S = 45  # torchrun gives its ranks 30 seconds to end
 
 
-# ---- the job: a process of its own ---------------------------------------------------------------
+class Failed(Exception):
+    """A job that has no result."""
 
 
-def gpt(size_mib):
-    """A model that has, with AdamW's moments, about so many MiB; its width follows."""
-    import torch
-    from torch import nn
-
-    layers = 6
-    width = max(64, int((size_mib * 2**20 / 12 / (12 * layers)) ** 0.5) // 64 * 64)
-    block = nn.TransformerEncoderLayer(width, width // 64, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
-    model = nn.Sequential(nn.Embedding(256, width), nn.TransformerEncoder(block, layers), nn.Linear(width, 256))
-    return model, torch.optim.AdamW(model.parameters(), foreach=True)
+# ---- jobs ----------------------------------------------------------------------------------------
 
 
-class Saver:
-    """Saves nothing."""
-
-    def __init__(self, model, optimizer, directory):
-        self.model, self.optimizer, self.directory = model, optimizer, directory
-
-    def save(self, step):
-        """Starts to save."""
-
-    def lock(self):
-        """What the optimizer's step is made under."""
-        return contextlib.nullcontext()
-
-    def wait(self):
-        """Returns when what was saved is durable."""
-
-    def restore(self):
-        """Brings model and optimizer back."""
+def end(process):
+    """Ends a job and its ranks, which torchrun keeps in groups of their own."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
-class Pawl(Saver):
-    def __init__(self, model, optimizer, directory):
-        super().__init__(model, optimizer, directory)
-        import pawl.torch
-
-        self.ckpt = pawl.torch.Checkpointer(directory / "run", model=model, optimizer=optimizer, keep_last=1)
-
-    def save(self, step):
-        self.ckpt.steps = step
-        self.ckpt.save()
-
-    def wait(self):
-        self.ckpt.wait()
-
-    def restore(self):
-        self.ckpt.restore()
+def why_of(log):
+    """The end of what a job said; of several ranks what the first that failed said, not torchrun."""
+    said = [line for line in log.splitlines() if line.startswith("[rank")]
+    if said:
+        said = [line for line in said if line.split(":")[0] == said[0].split(":")[0]]
+    return "\n".join(said or log.splitlines())[-3000:]
 
 
-class TorchSave(Saver):
-    def save(self, step):
-        import torch
-
-        path = self.directory / f"{step}.pt"
-        with path.open("wb") as file:
-            torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        for old in self.directory.glob("*.pt"):
-            if old != path:
-                old.unlink()
-
-    def restore(self):
-        import torch
-
-        found = torch.load(next(self.directory.glob("*.pt")), weights_only=True)
-        self.model.load_state_dict(found["model"])
-        self.optimizer.load_state_dict(found["optimizer"])
-
-
-class Dcp(Saver):
-    def state(self):
-        from torch.distributed.checkpoint.state_dict import get_state_dict
-
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        return {"model": model, "optimizer": optimizer}
-
-    def save(self, step):
-        import torch.distributed.checkpoint as dcp
-
-        dcp.save(self.state(), checkpoint_id=str(self.directory / "dcp"))
-
-    def restore(self):
-        import torch.distributed.checkpoint as dcp
-        from torch.distributed.checkpoint.state_dict import set_state_dict
-
-        state = self.state()
-        dcp.load(state, checkpoint_id=str(self.directory / "dcp"))
-        set_state_dict(
-            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
-        )
-
-
-class DcpAsync(Dcp):
-    def __init__(self, model, optimizer, directory):
-        super().__init__(model, optimizer, directory)
-        import torch.distributed as dist
-
-        dist.init_process_group("gloo", init_method=f"file://{directory}/group", rank=0, world_size=1)
-        self.future = None
-
-    def save(self, step):
-        import torch.distributed.checkpoint as dcp
-
-        self.wait()
-        self.future = dcp.async_save(self.state(), checkpoint_id=str(self.directory / "dcp"))
-
-    def wait(self):
-        if self.future is not None:
-            self.future.result()
-
-
-class TorchCheckpointing(Saver):
-    """As its pages have it for hosts without a GPU, and two directories in turns, since it writes in place.
-
-    Without direct I/O, with which version 0.1.1 fails on ext4 (EINVAL); it never syncs its files, so that is
-    done here.
-    """
-
-    def __init__(self, model, optimizer, directory):
-        super().__init__(model, optimizer, directory)
-        from torch_checkpointing import CheckpointManager
-        from torch_checkpointing.config import AsyncCheckpointSaverConfig
-        from torch_checkpointing.staging import CheckpointStagerConfig
-        from torch_checkpointing.storage.filesystem import LocalFileSystemStorageConfig
-
-        staging = CheckpointStagerConfig(use_pinned_memory=False, use_non_blocking_copy=False)
-        save = AsyncCheckpointSaverConfig(staging_config=staging)
-        storage = LocalFileSystemStorageConfig(use_direct_io=False)
-        self.manager = CheckpointManager.Config(save=save, storage_config=storage).build()
-        self.future = self.path = None
-
-    def save(self, step):
-        self.wait()
-        self.path = self.directory / f"step-{step % 2}"
-        shutil.rmtree(self.path, ignore_errors=True)
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        self.future = self.manager.save(str(self.path), state)
-
-    def lock(self):
-        return self.manager.lock()
-
-    def wait(self):
-        if self.future is not None:
-            self.future.result()
-            self.future = None
-            for path in self.path.rglob("*"):
-                file = os.open(path, os.O_RDONLY)
-                os.fsync(file)
-                os.close(file)
-
-    def restore(self):
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        found = self.manager.load(str(self.path), into=state)
-        self.model.load_state_dict(found["model"])
-        self.optimizer.load_state_dict(found["optimizer"])
-
-
-SAVERS = dict(zip(CONTENDERS, (Saver, Pawl, TorchSave, Dcp, DcpAsync, TorchCheckpointing), strict=True))
-
-
-def leave_page_cache(directory):
-    """Asks the system to forget the files."""
-    os.sync()
-    for path in directory.rglob("*"):
-        if path.is_file():
-            with contextlib.suppress(OSError), path.open("rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def work(options):
-    """Trains, saves, restores; prints what it cost as JSON."""
-    import torch
-
-    torch.manual_seed(1)
-    torch.set_num_threads(options.threads)
-    directory = pathlib.Path(options.directory)
-    model, optimizer = gpt(options.size_mib)
-    batch = torch.randint(256, (4, 32))
-    saver = Saver(model, optimizer, directory)
-
-    def step():
-        begin = time.perf_counter()
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.flatten()).backward()
-        with saver.lock():
-            optimizer.step()
-        return time.perf_counter() - begin
-
-    for _ in range(3):
-        step()
-    plain = [step() for _ in range(options.every)]
-    saver = SAVERS[options.worker](model, optimizer, directory)
-    saver.save(0)  # not counted: memory is got, threads are started
-    saver.wait()
-    found = {"plain": statistics.median(plain), "call": [], "stall": [], "durable": []}
-    for number in range(1, options.saves + 1):
-        begin = time.perf_counter()
-        saver.save(number)
-        found["call"].append(time.perf_counter() - begin)
-        took = found["call"][-1] + sum(step() for _ in range(options.every))
-        found["stall"].append(took - options.every * found["plain"])
-        saver.wait()
-    begin = time.perf_counter()
-    saver.save(options.saves + 1)
-    saver.wait()
-    found["durable"].append(time.perf_counter() - begin)
-    found["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    leave_page_cache(directory)
-    begin = time.perf_counter()
-    saver.restore()
-    found["restore"] = [time.perf_counter() - begin]
-    print(json.dumps(found), flush=True)
-    os._exit(0)
-
-
-# ---- the table -----------------------------------------------------------------------------------
-
-
-def turn(options, contender):
-    directory = pathlib.Path(options.directory) / contender
+def run(options, what, ranks=1, **arguments):
+    """What a job found."""
+    directory = pathlib.Path(options.directory) / "torch"
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    library = ROOT / "build" / "release" / "src" / "libpawl.so"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PAWL_LIBRARY": str(library)}
-    command = [sys.executable, __file__, "--worker", contender, "--directory", str(directory)]
-    for name in ("size-mib", "every", "saves", "threads"):
-        command += [f"--{name}", str(getattr(options, name.replace("-", "_")))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)
-    shutil.rmtree(directory, ignore_errors=True)
-    if done.returncode != 0:
-        sys.exit(f"torch_loop: {contender} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    (directory / "data").mkdir(parents=True)
+    result, log = directory / "result.json", directory / "log"
+    command = [sys.executable]
+    if ranks > 1:
+        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command += [str(HERE / "torch_job.py"), what, f"--directory={directory / 'data'}", f"--result={result}"]
+    command += [f"--{name.replace('_', '-')}={value}" for name, value in arguments.items()]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "python"),
+        "PAWL_LIBRARY": str(ROOT / "build" / "release" / "src" / "libpawl.so"),
+        "OMP_NUM_THREADS": str(options.threads),
+    }
+    try:
+        with log.open("w", encoding="utf-8") as file:
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            )
+            try:
+                code = process.wait(options.limit_s)
+            except subprocess.TimeoutExpired:
+                code = f"none within {options.limit_s} s"
+            finally:
+                end(process)
+        if code != 0 or not result.exists():
+            raise Failed(f"exit code {code}\n{why_of(log.read_text(errors='replace'))}")
+        return json.loads(result.read_text(encoding="utf-8"))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def measure(options, ranks, every):
+    """{contender: [what a round found]}; those that fail are named, and left out from then on."""
+    found = {contender: [] for contender in options.only}
+    for i in range(options.rounds):
+        first = i % len(options.only)
+        for contender in options.only[first:] + options.only[:first]:
+            if contender not in found:
+                continue
+            begin = time.perf_counter()
+            try:
+                one = run(
+                    options,
+                    contender,
+                    ranks,
+                    every=every,
+                    **{name: getattr(options, name) for name in ("size_mib", "saves", "batch", "threads")},
+                )
+                found[contender].append(one)
+            except Failed as why:
+                del found[contender]
+                options.failed.append(f"{contender} on {ranks}")
+                say(f"{contender} on {ranks} failed: {why}")
+            else:
+                took = time.perf_counter() - begin
+                say(f"on {ranks}, round {i + 1} of {options.rounds}: {contender}, {took:.0f} s")
+    return found
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# ---- tables --------------------------------------------------------------------------------------
 
 
 def spread(values):
-    if not values:
-        return "-"
     if len(values) < 2:
-        return f"{values[0]:.3f}"
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f"{middle:.3f} ({low:.3f}..{high:.3f})"
+        return "".join(f"{value:.4f}" for value in values) or "-"
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:.4f} ({low:.4f}..{high:.4f})"
+
+
+def values_of(turns, column):
+    return [value for one in turns for value in one[column]]
+
+
+def medians(found):
+    """{contender: {column: median}}; memory beyond that of the loop that saves nothing."""
+    bases = [one["peak_mib"] for one in found.get("nothing", [])]
+    table = {}
+    for contender, turns in found.items():
+        row = {column: statistics.median(values_of(turns, column)) for column in SHOWN}
+        if bases:
+            row["memory"] = statistics.median(one["peak_mib"] for one in turns) - statistics.median(bases)
+        table[contender] = row
+    return table
+
+
+def print_times(ranks, every, found):
+    print(f"\n{ranks} rank{'s' if ranks > 1 else ''}, a save every {every} steps")
+    print(f"{'':20}{'step':>7}{'saving':>8}  " + "".join(f"{column:27}" for column in SHOWN) + "memory")
+    for contender, row in medians(found).items():
+        turns = found[contender]
+        steps = [statistics.median(values_of(turns, column)) for column in ("plain", "saving")]
+        cells = "".join(f"{spread(values_of(turns, column)):27}" for column in SHOWN)
+        memory = f"{row['memory']:.0f}" if "memory" in row else "-"
+        print(f"{contender:20}{steps[0]:7.3f}{steps[1]:8.3f}  {cells}{memory}", flush=True)
+
+
+def ratio(value, other):
+    return f"{value / other:.4f}" if other > 0 else "-"
+
+
+def print_ratios(ranks, found):
+    """Of each column pawl beside torch.save, and beside the best of all others, which is named."""
+    table = medians(found)
+    others = {name: row for name, row in table.items() if name not in ("pawl", "nothing")}
+    if "pawl" not in table or not others:
+        return
+    print(f"\n{ranks} rank{'s' if ranks > 1 else ''}: {'pawl ÷ torch.save':20}pawl ÷ best other")
+    for column, value in table["pawl"].items():
+        best = min(others, key=lambda name: others[name][column])
+        beside = ratio(value, others["torch.save"][column]) if "torch.save" in others else "-"
+        print(f"  {column:8} {beside:>10}{ratio(value, others[best][column]):>20}  {best}")
+
+
+def print_looks(options):
+    if not options.parameters:
+        return []
+    print(f"\n{'parameters':>12}{'tensors':>10}{'idle: ms':>12}{'µs/tensor':>12}{'training: ms':>16}{'µs/tensor':>12}")
+    looks = []
+    for parameters in options.parameters:
+        try:
+            one = run(options, "look", parameters=parameters, saves=options.looks, threads=options.threads)
+        except Failed as why:
+            options.failed.append(f"the look at {parameters} parameters")
+            say(f"the look at {parameters} parameters failed: {why}")
+            continue
+        looks.append({"parameters": parameters, **one})
+        cells = f"{parameters:12}{one['tensors']:10}"
+        for way, width in (("idle", 12), ("training", 16)):
+            cells += f"{one[way] * 1e3:{width}.3f}{one[way] * 1e6 / one['tensors']:12.3f}"
+        print(cells, flush=True)
+    return looks
+
+
+def numbers(text):
+    return [int(one) for one in text.split(",") if one]
+
+
+def contenders(text):
+    names = text.split(",")
+    unknown = [name for name in names if name not in SAVERS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: there are {', '.join(SAVERS)}")
+    return names
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=numbers, default=[1, 2, 4], help="how many, separated by commas [1,2,4]")
+    parser.add_argument("--size-mib", type=int, default=512, help="of model and moments, of all ranks together [512]")
+    parser.add_argument("--batch", type=int, default=4, help="sequences in a step, of all ranks together [4]")
+    parser.add_argument(
+        "--every", type=numbers, default=[6, 3, 2], help="steps between two saves, for each number of ranks [6,3,2]"
+    )
+    parser.add_argument("--saves", type=int, default=4, help="of each contender in a round [4]")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch, in each rank [1]")
+    parser.add_argument("--only", type=contenders, default=list(SAVERS), help="contenders, by name")
+    parser.add_argument(
+        "--parameters", type=numbers, default=[300, 1000, 10000], help="of the second table [300,1000,10000]"
+    )
+    parser.add_argument("--looks", type=int, default=50, help="saves of each kind in the second table [50]")
+    parser.add_argument("--limit-s", type=float, default=300, help="after which a job is ended [300]")
+    parser.add_argument("--directory", default=str(ROOT / "build" / "bench-data"))
+    parser.add_argument("--json", help="a file for all that was found")
+    return parser.parse_args()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size-mib", type=int, default=512, help="of model and moments [512]")
-    parser.add_argument("--every", type=int, default=8, help="steps between two saves [8]")
-    parser.add_argument("--saves", type=int, default=4, help="of each contender in a round [4]")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch [1]")
-    parser.add_argument("--only", default=",".join(CONTENDERS), help="contenders, by name")
-    parser.add_argument("--directory", default=str(ROOT / "build" / "bench-data"))
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        work(options)
-    contenders = options.only.split(",")
-    results = {contender: [] for contender in contenders}
-    for _ in range(options.rounds):
-        for contender in contenders:
-            results[contender].append(turn(options, contender))
-    base = min((one["peak_mib"] for one in results.get("nothing", [])), default=0.0)
-    print(f"{'':20}{'step':26}{'call':26}{'stall':26}{'durable':26}{'restore':26}memory")
-    for contender, found in results.items():
-        cells = [[one["plain"] for one in found]]
-        for column in ("call", "stall", "durable", "restore"):
-            cells.append([value for one in found for value in one[column]])
-        memory = statistics.median(one["peak_mib"] for one in found) - base
-        print(f"{contender:20}" + "".join(f"{spread(values):26}" for values in cells) + f"{memory:.0f}")
+    options = parse()
+    options.failed = []
+    everything = {}
+    for i, ranks in enumerate(options.ranks):
+        every = options.every[min(i, len(options.every) - 1)]
+        everything[ranks] = measure(options, ranks, every)
+        print_times(ranks, every, everything[ranks])
+    looks = print_looks(options)
+    for ranks, found in everything.items():
+        print_ratios(ranks, found)
+    if options.json:
+        text = json.dumps({"ranks": everything, "looks": looks}, indent=1)
+        pathlib.Path(options.json).write_text(text, encoding="utf-8")
+    if options.failed:
+        sys.exit(f"torch_loop: failed: {'; '.join(options.failed)}")
 
 
 if __name__ == "__main__":
