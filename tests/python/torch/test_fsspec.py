@@ -59,6 +59,7 @@ class Written(Files):
     def test_it_appears_whole_when_it_is_closed(self):
         with fsspec.open(self.url, "wb") as file:
             file.write(NEW)
+            self.assertEqual((file.name, file.mode), (str(self.path), "wb"))
             self.assertEqual(self.path.read_bytes(), OLD)
             self.assertEqual(len(self.hidden()), 1)
         self.assertEqual(self.path.read_bytes(), NEW)
