@@ -2,6 +2,7 @@
 """pawl:// for fsspec: files that are there whole or not at all, whatever happens to who writes them."""
 
 import errno
+import fcntl
 import functools
 import gc
 import gzip
@@ -286,6 +287,19 @@ class Failures(Files):
         self.fs.pipe(str(self.directory / "b"), b"x")
         self.assertEqual(self.hidden(), [foreign], "of another host nobody knows here whether it lives")
         self.assertEqual(self.path.read_bytes(), OLD)
+
+    def test_a_file_that_is_taken_for_a_leftover_before_it_is_locked(self):
+        real, removed = fcntl.flock, []
+
+        def flock(fd, how):
+            if how == fcntl.LOCK_EX and not removed:  # another writer looked between creation and lock
+                removed.extend(self.hidden())
+                os.unlink(self.directory / removed[0])
+            real(fd, how)
+
+        with mock.patch.object(fcntl, "flock", flock):
+            self.fs.pipe(str(self.path), NEW)
+        self.assertEqual((self.path.read_bytes(), len(removed), self.hidden()), (NEW, 1, []))
 
     def test_killed_at_any_instant(self):
         """The name has one of the two contents, whole, whenever the writer is killed."""
