@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 import pawl.torch  # noqa: E402
 import pdoc  # noqa: E402
 
-MODULES = ["pawl", "pawl.torch", "pawl.torch.lightning", "pawl.torch.transformers"]
+MODULES = ["pawl", "pawl.fsspec", "pawl.torch", "pawl.torch.lightning", "pawl.torch.transformers"]
 
 
 def main():

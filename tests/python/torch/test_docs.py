@@ -9,7 +9,7 @@ import sys
 
 import support  # first: it finds the package
 
-MODULES = ("pawl", "pawl.torch", "pawl.torch.lightning", "pawl.torch.transformers")
+MODULES = ("pawl", "pawl.fsspec", "pawl.torch", "pawl.torch.lightning", "pawl.torch.transformers")
 
 
 def members(thing):
