@@ -13,6 +13,7 @@ SIZE = 16 * MIB
 ON_A_TERMINAL = """
 import os, pty, sys, pawl
 {terminal}
+assert pawl.verify(sys.argv[1], progress=True).ok
 state = pawl.State({{"x": bytearray(16 << 20)}})
 with pawl.Run(sys.argv[1], bandwidth_bytes_per_s=16 << 20) as run:
     run.restore(state, progress=True)
@@ -36,6 +37,18 @@ class Told(support.InDirectory):
         self.assertEqual(self.told, sorted(self.told))
         self.assertEqual({of}, {told for _, told in self.told})
         self.assertEqual(self.told[-1][0], of)
+
+    def test_of_verify(self):
+        found = pawl.verify(self.run_path, progress=self.tell)
+        self.assertTrue(found.ok)
+        self.assert_all_was_told(found.bytes)
+
+    def test_what_it_raises_ends_verify(self):
+        def fails(_done, _of):
+            raise RuntimeError("enough")
+
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            pawl.verify(self.run_path, progress=fails)
 
     def test_of_a_restore(self):
         state = pawl.State({"x": bytearray(SIZE)})
@@ -68,12 +81,18 @@ class Told(support.InDirectory):
 
     def test_a_line_on_a_terminal(self):
         terminal = "terminal, end = pty.openpty(); os.dup2(end, 2)"
-        show = "print(repr(os.read(terminal, 65536)))"
+        show = (  # it comes in pieces
+            "os.write(end, b'the end')\n"
+            "shown = b''\n"
+            "while not shown.endswith(b'the end'):\n    shown += os.read(terminal, 65536)\n"
+            "print(repr(shown))\n"
+        )
         done = self.program(ON_A_TERMINAL.format(terminal=terminal, show=show), self.run_path)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"verifying: [\d.]+ \w+ of 16.8 MB, \d+ %")
         self.assertRegex(done.stdout, r"restoring: [\d.]+ \w+ of 16.8 MB, \d+ %")
         self.assertRegex(done.stdout, r"saving: [\d.]+ \w+ of 16.8 MB, \d+ %")
-        self.assertTrue(done.stdout.endswith(r"\r\x1b[K'" + "\n"), done.stdout)
+        self.assertTrue(done.stdout.endswith(r"\r\x1b[Kthe end'" + "\n"), done.stdout)
         done = self.program(ON_A_TERMINAL.format(terminal="", show=""), self.run_path)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 

@@ -464,37 +464,6 @@ class Looking(support.InDirectory):
             next(walk)
         del walk
 
-    def test_verify_tells_progress_and_stops(self):
-        with pawl.Run(self.run_path) as run:
-            run.save(states(), 1)
-        told = []
-        found = pawl.verify(self.run_path, progress=lambda done, of: told.append((done, of)))
-        self.assertTrue(found.ok)
-        self.assertEqual(told[-1][0], told[-1][1])
-
-        def fails(_done, _of):
-            raise RuntimeError("enough")
-
-        with self.assertRaisesRegex(RuntimeError, "enough"):
-            pawl.verify(self.run_path, progress=fails)
-
-    def test_verify_shows_a_line_on_a_terminal(self):
-        with pawl.Run(self.run_path) as run:
-            run.save(states(), 1)
-        verify = "import os, pty, sys, pawl\n{}\nassert pawl.verify(sys.argv[1], progress=True).ok\n{}"
-        read = (  # it comes in pieces
-            "shown = b''\n"
-            "while not shown[1:].endswith(b'\\r\\x1b[K'):\n    shown += os.read(terminal, 65536)\n"
-            "print(repr(shown))\n"
-        )
-        terminal = ("terminal, end = pty.openpty(); os.dup2(end, 2)", read)
-        done = self.program(verify.format(*terminal), self.run_path)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"verifying: [\d.]+ \w+ of 16.8 MB, \d+ %")
-        self.assertTrue(done.stdout.endswith(r"\r\x1b[K'" + "\n"), done.stdout)
-        done = self.program(verify.format("", ""), self.run_path)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-
     def test_what_a_signal_handler_raises_is_not_lost(self):
         with pawl.Run(self.run_path) as run:
             run.save(pawl.State({f"x{i}": bytearray(100) for i in range(200)}), 1)
