@@ -76,6 +76,12 @@ def _require_position(loader: Any) -> None:
 _watching: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+_shape = operator.attrgetter("shape")
+_dtype = operator.attrgetter("dtype")
+_device = operator.attrgetter("device")
+_version = operator.attrgetter("_version")
+
+
 class _Saved:
     """The state that was handed to libpawl, and what it was made from."""
 
@@ -85,30 +91,56 @@ class _Saved:
         self.names: list[str] = []  # of the tensors read in place
         self.in_place: list[torch.Tensor] = []  # of DTensors the local ones
         self.sharded: list[tuple[int, torch.Tensor]] = []  # their places in in_place, and the DTensors
-        self.layout: list[Any] = []  # see layout_now()
+        self.layout: list[list[Any]] = []  # see look()
+        self.uncounted: bool | None = None  # has a tensor no version, as those of torch.inference_mode()?
         self.live: list[torch.Tensor] = []  # what is copied ...
         self.shadows: list[torch.Tensor] = []  # ... to where
         self.aside: list[tuple[str, torch.Tensor, torch.Tensor]] = []  # name, what a device copies later, to where
         self.values: dict[str, Any] = {}
 
-    def watched(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Names and tensors of what must not change before a fence."""
-        yield from zip(self.names, self.in_place, strict=True)
-        for name, tensor, _ in self.aside:
-            yield name, local_of(tensor)
-
-    def layout_now(self) -> list[Any]:
-        """Where the tensors that are read in place are now, and what those that are copied are like."""
-        tensors = self.in_place
+    def local(self) -> list[torch.Tensor]:
+        """The tensors that are read in place, as they are now."""
         for i, tensor in self.sharded:
-            tensors[i] = local_of(tensor)
+            self.in_place[i] = local_of(tensor)
+        return self.in_place
+
+    def look(self) -> list[Iterator[Any]]:
+        """Where the tensors that are read in place are now, and what those that are copied are like.
+
+        Iterators that go to each tensor once, and keep nothing: of thousands it is memory that takes the time.
+        """
+        tensors, live = self.local(), self.live
         return [
-            list(map(torch.Tensor.data_ptr, tensors)),
-            list(map(operator.attrgetter("shape"), tensors)),
-            list(map(torch.Tensor.stride, tensors)),
-            [(tensor.shape, tensor.dtype, tensor.device) for tensor in self.live],
-            [(tensor.shape, tensor.dtype, local_of(tensor).device) for _, tensor, _ in self.aside],
+            zip(
+                map(torch.Tensor.data_ptr, tensors),
+                map(_shape, tensors),
+                map(torch.Tensor.stride, tensors),
+                map(_dtype, tensors),
+                strict=True,
+            ),
+            zip(map(_shape, live), map(_dtype, live), map(_device, live), strict=True),
+            ((tensor.shape, tensor.dtype, local_of(tensor).device) for _, tensor, _ in self.aside),
         ]
+
+    def is_as_it_was(self) -> bool:
+        """Is all that `look` looks at as it was when this was made?"""
+        return all(all(map(operator.eq, now, before)) for now, before in zip(self.look(), self.layout, strict=True))
+
+    def versions(self) -> list[int]:
+        """A counter of each tensor that must not change before a fence, which most changes advance."""
+        tensors = self.local()
+        if self.aside:
+            tensors = [*tensors, *(local_of(tensor) for _, tensor, _ in self.aside)]
+        if self.uncounted is None:
+            self.uncounted = any(map(torch.Tensor.is_inference, tensors))
+        if self.uncounted:
+            return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+        return list(map(_version, tensors))
+
+    def name_of(self, place: int) -> str:
+        """Of a tensor, by its place in `versions`."""
+        names = [*self.names, *(name for name, _, _ in self.aside)]
+        return names[place]
 
 
 class Checkpointer:
@@ -203,7 +235,7 @@ class Checkpointer:
         self._saved: _Saved | None = None
         self._shadows: dict[str, torch.Tensor] = {}
         self._devices: dict[torch.device, _streams.Aside] = {}
-        self._versions: list[int | None] = []
+        self._versions: list[int] = []
         self._in_flight = False
         self._last_step: int | None = None  # of the save before
         self._fenced = True  # since then
@@ -272,7 +304,7 @@ class Checkpointer:
             parts.append(RankPart(name, "data_position", one.state_dict, put))
         parts.extend(extra_parts(extra or {}, self._by_reference))
         if rng:
-            parts.append(RankPart("rng", "rng", random_state, set_random_state))
+            parts.append(RankPart("rng", "rng", random_state, set_random_state, comparable=True))
         parts.append(StepPart(lambda: self.steps, self._set_steps))
         return parts
 
@@ -370,7 +402,7 @@ class Checkpointer:
                 saved.in_place.append(local)
         saved.state.update(entries)
         saved.fingerprint = [part.fingerprint() for part in self._parts]
-        saved.layout = saved.layout_now()
+        saved.layout = [list(now) for now in saved.look()]
         return saved
 
     def _is_on_device(self, tensor: torch.Tensor) -> bool:
@@ -382,7 +414,7 @@ class Checkpointer:
         if (
             saved is None
             or saved.fingerprint != [part.fingerprint() for part in self._parts]
-            or saved.layout != saved.layout_now()
+            or not saved.is_as_it_was()
         ):
             saved = self._saved = self._build(restoring=False)
         return saved
@@ -493,7 +525,7 @@ class Checkpointer:
 
     def _begins(self) -> None:
         assert self._saved is not None
-        self._versions = [None if t.is_inference() else t._version for _, t in self._saved.watched()]
+        self._versions = self._saved.versions()
         self._in_flight, self._fenced, self._last_step = True, False, self.steps
 
     def _raise_problem(self) -> None:
@@ -525,10 +557,11 @@ class Checkpointer:
     def _moved(self) -> str | None:
         """A tensor that was changed since the save began, although nobody had called fence (S01)."""
         assert self._saved is not None
-        for (name, tensor), before in zip(self._saved.watched(), self._versions, strict=True):
-            if before is not None and tensor._version != before:
-                return name
-        return None
+        now = self._saved.versions()
+        if now == self._versions:
+            return None
+        changed = map(operator.ne, now, self._versions)
+        return self._saved.name_of(list(changed).index(True))
 
     def _give_up(self, name: str) -> None:
         step = self._last_step

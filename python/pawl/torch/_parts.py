@@ -6,7 +6,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -144,8 +145,12 @@ def _extra_state(module: torch.nn.Module, name: str) -> ObjectPart:
     return ObjectPart(name, module.get_extra_state, module.set_extra_state)
 
 
+def _all_values(dictionaries: Iterable[Mapping[Any, Any]]) -> Iterator[Any]:
+    return itertools.chain.from_iterable(map(operator.methodcaller("values"), dictionaries))
+
+
 def _ids(containers: list[dict[str, Any]]) -> list[int]:
-    return [id(value) for container in containers for value in container.values()]
+    return list(map(id, _all_values(containers)))
 
 
 class OptimizerPart(Part):
@@ -172,6 +177,8 @@ class OptimizerPart(Part):
         self._scheduled = scheduled
         self._ids: list[int] = []
         self._known: dict[int, str] | None = None
+        self._slot_ids: list[int] = []
+        self._slot_names: list[str] = []
         self._parameters: dict[int, tuple[torch.Tensor, str]] = {}  # by id(), with the name of the entry
         self._by_name: dict[str, torch.Tensor] = {}
         self._supplied: dict[str, tuple[int, str, torch.Tensor]] = {}  # by entry: parameter, slot
@@ -179,17 +186,21 @@ class OptimizerPart(Part):
 
     def parameters(self) -> list[torch.Tensor]:
         """All that it changes."""
-        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        return list(itertools.chain.from_iterable(group["params"] for group in self.optimizer.param_groups))
 
     def prepare(self) -> None:
         names = self._names()
-        ids = [id(parameter) for group in self.optimizer.param_groups for parameter in group["params"]]
+        ids = list(map(id, self.parameters()))
         if ids != self._ids or names is not self._known:
             self._ids, self._known = ids, names
             self._name_parameters(names)
-        self._plain = all(
-            isinstance(value, torch.Tensor) for slots in self.optimizer.state.values() for value in slots.values()
-        )
+        values = list(_all_values(self.optimizer.state.values()))
+        slot_ids = list(map(id, values))
+        if slot_ids != self._slot_ids:
+            self._slot_ids = slot_ids
+            all_names = itertools.chain.from_iterable(self.optimizer.state.values())
+            self._slot_names = list(map(str, dict.fromkeys(all_names)))
+        self._plain = all(issubclass(kind, torch.Tensor) for kind in set(map(type, values)))
         self._supplied = {}
         self._objects.prepare()
 
@@ -231,11 +242,10 @@ class OptimizerPart(Part):
     def fingerprint(self) -> list[Any]:
         state = self.optimizer.state
         if self._plain:
-            ids = [id(value) for slots in state.values() for value in slots.values()]
+            ids = self._slot_ids
         else:
-            ids = [id(v) for slots in state.values() for v in slots.values() if isinstance(v, torch.Tensor)]
-        groups = [id(parameter) for group in self.optimizer.param_groups for parameter in group["params"]]
-        return [ids, groups, list(map(id, state)), self._objects.fingerprint()]
+            ids = [id(v) for v in _all_values(state.values()) if isinstance(v, torch.Tensor)]
+        return [ids, self._ids, list(map(id, state)), self._objects.fingerprint()]
 
     def values(self) -> dict[str, Value]:
         values: dict[str, Value] = {
@@ -246,8 +256,7 @@ class OptimizerPart(Part):
                 if key not in _NOT_SAVED:
                     role = "other" if self._scheduled and key in _SCHEDULED else "hyperparameter"
                     values[self._group_name(i, key)] = Json(_hyperparameter(value)), role, False
-        slots = dict.fromkeys(itertools.chain.from_iterable(self.optimizer.state.values()))
-        order = {"slots": [str(slot) for slot in slots], "groups": self._first_names()}
+        order = {"slots": self._slot_names, "groups": self._first_names()}
         values[f"{self.prefix}/slots"] = Json(order), "other", False
         values.update(self._objects.values())
         return values
@@ -428,16 +437,39 @@ class ObjectPart(Part):
 
 
 class RankPart(Part):
-    """An object of which each rank has its own state: random state, the position in the data."""
+    """An object of which each rank has its own state: random state, the position in the data.
 
-    def __init__(self, name: str, role: str, get: Callable[[], Any], put: Callable[[Any], object]) -> None:
+    Args:
+        name: of the entry.
+        role: of the entry.
+        get: gives its state.
+        put: takes its state over.
+        comparable: whether a state is the same as another is told by ``==``: it has no tensors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        get: Callable[[], Any],
+        put: Callable[[Any], object],
+        comparable: bool = False,
+    ) -> None:
         self.name = name
         self._role = role
         self._get = get
         self._put = put
+        self._comparable = comparable
+        self._last: tuple[Any, bytes] | None = None
 
     def values(self) -> dict[str, Value]:
-        return {self.name: (dumps(self._get(), self.name), self._role, True)}
+        state = self._get()
+        if self._last is not None and self._last[0] == state:
+            return {self.name: (self._last[1], self._role, True)}
+        packed = dumps(state, self.name)
+        if self._comparable:
+            self._last = state, packed
+        return {self.name: (packed, self._role, True)}
 
     def placeholders(self) -> dict[str, Value]:
         return {self.name: (b"", self._role, True)}  # asking a data loader would start it
