@@ -42,7 +42,7 @@ static size_t layout_group(const state_entry *e, size_t turn) {
     size_t alignment = dtype_alignment(e->dtype);
     assert(alignment == 8 || alignment == 4 || alignment == 2 || alignment == 1);
     size_t place = ALIGNMENTS - 1 - (size_t)__builtin_ctzll(alignment);
-    return shelf_of(e, turn) * ALIGNMENTS + place;
+    return (size_t)shelf_of(e, turn) * ALIGNMENTS + place;
 }
 
 static const state_entry *entry_at(const plan_layout *layout, size_t k) {

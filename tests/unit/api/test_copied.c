@@ -32,14 +32,14 @@ static void open_run(fixture *f, const pawl_run_options *options) {
     assert_ok(pawl_run_open(f->path, options, &f->run, f->err), f->err);
 }
 
-static void add(fixture *f, const char *name, uint32_t *data, size_t count, bool copied) {
+static void add(fixture *f, const char *name, const uint32_t *data, size_t count, bool copied) {
     const int64_t shape[] = {(int64_t)count};
     const pawl_tensor tensor = {.struct_size = sizeof tensor,
                                 .name = name,
                                 .dtype = PAWL_U32,
                                 .ndim = 1,
                                 .shape = shape,
-                                .data = data,
+                                .data = (void *)(uintptr_t)data,
                                 .copied = copied};
     assert_ok(pawl_state_add_tensor(f->state, &tensor, f->err), f->err);
 }

@@ -7,7 +7,7 @@
 
 static float small[JOB_RANKS][SMALL], large[JOB_RANKS][LARGE];
 
-static void add(job_rank *r, const char *name, float *data, size_t count) {
+static void add(job_rank *r, const char *name, const float *data, size_t count) {
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {(int64_t)count};
     const pawl_tensor tensor = {.struct_size = sizeof tensor,
@@ -15,7 +15,7 @@ static void add(job_rank *r, const char *name, float *data, size_t count) {
                                 .dtype = PAWL_F32,
                                 .ndim = 1,
                                 .shape = shape,
-                                .data = data,
+                                .data = (void *)(uintptr_t)data,
                                 .replicated = 1,
                                 .copied = 1};
     assert_ok(state_add_tensor(r->state, &tensor, &err), &err);
