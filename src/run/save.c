@@ -327,10 +327,12 @@ static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *opti
 }
 
 /* The save is under way. */
-static pawl_status copy_tensors(pawl_run *run, flight *copying, double timeout_s, pawl_error *err) {
+static pawl_status copy_tensors(pawl_run *run, flight *copying, double timeout_s,
+                                uint64_t called_ns, pawl_error *err) {
     double within_s = timeout_s > 0 ? timeout_s : run->timeout_s; /* copying itself takes time */
+    double left_s = within_s - platform_since_s(run->platform, called_ns);
     run->stop.said = false;
-    pawl_status status = engine_copy_first(run->engine, within_s, &run->stop, err);
+    pawl_status status = engine_copy_first(run->engine, left_s, &run->stop, err);
     if (status == PAWL_OK) {
         state_flight_has_copied(copying);
         return PAWL_OK;
@@ -375,7 +377,8 @@ static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
     run->last_save_step = step;
     run->last_save_ns = called_ns;
     *started = true;
-    return copying != NULL ? copy_tensors(run, copying, options->deadline_s, err) : PAWL_OK;
+    return copying == NULL ? PAWL_OK
+                           : copy_tensors(run, copying, options->deadline_s, called_ns, err);
 }
 
 pawl_status run_save(pawl_run *run, pawl_state *state, int64_t step,

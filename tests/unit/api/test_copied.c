@@ -138,6 +138,24 @@ static void test_a_full_budget_makes_save_wait_for_writes(void **state) {
     assert_restored(f, 1);
 }
 
+/* Either fits into the deadline, both together do not. */
+static void test_waiting_for_the_save_before_takes_from_the_deadline(void **state) {
+    fixture *f = *state;
+    const pawl_save_options options = {.struct_size = sizeof options, .deadline_s = 5};
+    pawl_run_options run = slow(MIN_BUDGET);
+    run.bandwidth_bytes_per_s = (uint64_t)4 << 20;
+    run.in_flight_bytes = (size_t)1 << 20;
+    open_run(f, &run);
+    assert_ok(pawl_state_remove(f->state, "model/averaged", f->err), f->err);
+    assert_ok(pawl_save(f->run, f->state, 1, NULL, f->err), f->err); /* 12 MiB: 3 s */
+    assert_ok(pawl_fence(f->run, 0, f->err), f->err);                /* after about 1 s */
+    add(f, "model/averaged", f->averaged, LARGE, true);
+    add(f, "model/further", f->kernel, LARGE, true); /* 24 MiB, of which 16 have to be written */
+    assert_fails(pawl_save(f->run, f->state, 2, &options, f->err), PAWL_ETIMEOUT, f->err);
+    assert_non_null(strstr(pawl_error_text(f->err), "copying tensors"));
+    assert_ok(pawl_cancel(f->run, 0, f->err), f->err);
+}
+
 static void test_checking_mode_does_not_take_the_change_for_a_fault(void **state) {
     fixture *f = *state;
     pawl_run_options options = slow(0);
@@ -248,6 +266,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_they_may_change_when_save_returns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_budget_makes_save_wait_for_writes, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_waiting_for_the_save_before_takes_from_the_deadline,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_checking_mode_does_not_take_the_change_for_a_fault,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_they_may_be_moved_removed_and_restored_meanwhile,
