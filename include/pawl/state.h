@@ -104,9 +104,9 @@ typedef struct pawl_tensor {
     const pawl_memory *memory;
     /* 1: the tensor may change as soon as pawl_save has returned. That copies it into the staging
      * budget, and waits for writes where the budget is full: PAWL_ETIMEOUT after its deadline_s,
-     * PAWL_ECANCELED if `interrupted` of the run's options ends it. The save is then given up, as
-     * by pawl_cancel, and the tensors are in use until pawl_fence has returned. For what training
-     * changes before its fence: running means, averaged weights [0] */
+     * PAWL_EIO where memory hangs, PAWL_ECANCELED if `interrupted` of the run's options ends it.
+     * The save is then given up, as by pawl_cancel, and the tensors are in use until pawl_fence has
+     * returned. For what training changes before its fence: running means, averaged weights [0] */
     int64_t copied;
 } pawl_tensor;
 

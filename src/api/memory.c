@@ -100,6 +100,9 @@ static pawl_status check_shadow(const pawl_shadow *shadow, const char *call, paw
         return PAWL_EUSAGE;
     }
     TRY(need(shadow->name, call, "shadow->name", err));
+    if (shadow->name[0] == '\0') {
+        return error_set(err, PAWL_EUSAGE, "%s: shadow->name is empty", call);
+    }
     return shadow->ready != NULL ? PAWL_OK : need(NULL, call, "shadow->ready", err);
 }
 

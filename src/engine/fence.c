@@ -2,6 +2,8 @@
 /* Copy on fence: the trainer's thread helps until nothing of a save is left in its memory. */
 #include "engine/save.h"
 
+#define MOMENT_S 0.1
+
 /* The budget with which this fence would not have waited: a buffer for each chunk that is left.
  * With a larger budget buffers may be larger, too. */
 static uint64_t budget_wanted(const engine *e) {
@@ -100,16 +102,26 @@ static uint64_t first_bytes(const engine *e) {
 
 static const char copying[] = "copying tensors before the save goes on";
 
+/* Without time to wait what the budget has room for is copied all the same, and what others are
+ * copying meanwhile gets MOMENT_S to end. */
 static pawl_status copy_first(engine *e, double timeout_s, interrupt *stop, pawl_error *err) {
+    bool waits = timeout_s > 0;
+    double limit_s = waits ? timeout_s : MOMENT_S;
     uint64_t begun_ns = engine_now(e);
-    uint64_t deadline_ns = engine_deadline(e, timeout_s);
+    uint64_t deadline_ns = engine_deadline(e, limit_s);
     while (e->unfilled_first > 0 && !e->released) {
-        if (engine_now(e) >= deadline_ns) {
-            return engine_timeout(e, engine_seconds(engine_now(e) - begun_ns), copying, err);
-        }
         bool left = engine_chunk_left(e) && e->next_file < e->job.layout->copied_files;
-        if (!left || !copy_one(e)) {
-            (void)wait_for_buffer(e, timeout_s, deadline_ns, stop);
+        bool late = engine_now(e) >= deadline_ns && (waits || !left);
+        bool copied = !late && !e->hung && left && copy_one(e);
+        if (e->hung) {
+            return engine_hang_story(e, err);
+        }
+        if (late || (!copied && left && !waits)) {
+            double waited_s = waits ? engine_seconds(engine_now(e) - begun_ns) : 0;
+            return engine_timeout(e, waited_s, copying, err);
+        }
+        if (!copied) {
+            (void)wait_for_buffer(e, limit_s, deadline_ns, stop);
         }
         if (engine_interrupted(e, stop)) {
             return engine_interrupted_while(e, copying, err);

@@ -329,7 +329,7 @@ static save *save_new(pawl_run *run, int64_t step, const pawl_save_options *opti
 /* The save is under way. */
 static pawl_status copy_tensors(pawl_run *run, flight *copying, double timeout_s,
                                 uint64_t called_ns, pawl_error *err) {
-    double within_s = timeout_s > 0 ? timeout_s : run->timeout_s; /* copying itself takes time */
+    double within_s = timeout_s != 0 ? timeout_s : run->timeout_s;
     double left_s = within_s - platform_since_s(run->platform, called_ns);
     run->stop.said = false;
     pawl_status status = engine_copy_first(run->engine, left_s, &run->stop, err);
@@ -339,10 +339,12 @@ static pawl_status copy_tensors(pawl_run *run, flight *copying, double timeout_s
     }
     run_give_up(run);
     run_say_safe(run, err);
-    error_next(err, "call pawl_fence before a tensor changes, then save again%s",
-               status == PAWL_ECANCELED ? ""
-                                        : "; see whether the storage works, or give a larger "
-                                          "deadline_s or budget_bytes");
+    if (status != PAWL_EIO) { /* it hangs: what to look at is said already */
+        error_next(err, "call pawl_fence before a tensor changes, then save again%s",
+                   status == PAWL_ECANCELED ? ""
+                                            : "; see whether the storage works, or give a larger "
+                                              "deadline_s or budget_bytes");
+    }
     return status;
 }
 

@@ -55,7 +55,7 @@ pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
     const platform *os = run->platform;
     uint64_t begun_ns = platform_now_ns(os);
     pawl_save_options patient = *options;
-    patient.deadline_s = grace_s;
+    patient.deadline_s = grace_s > 0 ? grace_s : -1;
     struct pawl_error earlier = ERROR_INIT;
     if (run->outcome_unreported && run_wait(run, grace_s, NULL, &earlier) != PAWL_OK) {
         if (engine_busy(run->engine)) {

@@ -156,6 +156,36 @@ static void test_waiting_for_the_save_before_takes_from_the_deadline(void **stat
     assert_ok(pawl_cancel(f->run, 0, f->err), f->err);
 }
 
+/* The run's own deadline would be longer than this test may take. */
+static void test_without_time_nothing_is_waited_for(void **state) {
+    fixture *f = *state;
+    const pawl_save_options now = {.struct_size = sizeof now, .deadline_s = -1};
+    pawl_run_options run = slow(MIN_BUDGET);
+    run.bandwidth_bytes_per_s = 1000; /* the storage as good as hangs */
+    run.in_flight_bytes = (size_t)1 << 20;
+    run.deadline_s = 3600;
+    open_run(f, &run);
+    assert_fails(pawl_save(f->run, f->state, 1, &now, f->err), PAWL_ETIMEOUT, f->err);
+    assert_non_null(strstr(pawl_error_text(f->err), "had no time to end"));
+    assert_fails(pawl_wait(f->run, 0, NULL, f->err), PAWL_ECANCELED, f->err);
+    assert_fails(pawl_save_final(f->run, f->state, 2, NULL, 0, f->err), PAWL_ETIMEOUT, f->err);
+    assert_fails(pawl_wait(f->run, 0, NULL, f->err), PAWL_ECANCELED, f->err);
+}
+
+static void test_without_time_what_fits_is_copied(void **state) {
+    fixture *f = *state;
+    const pawl_save_options now = {.struct_size = sizeof now, .deadline_s = -1};
+    const pawl_run_options run = slow(0);
+    open_run(f, &run);
+    fill(f->means, SMALL, 1);
+    fill(f->averaged, LARGE, 2);
+    fill(f->kernel, LARGE, 3);
+    assert_ok(pawl_save(f->run, f->state, 1, &now, f->err), f->err);
+    change_copied(f);
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
+    assert_restored(f, 1);
+}
+
 static void test_checking_mode_does_not_take_the_change_for_a_fault(void **state) {
     fixture *f = *state;
     pawl_run_options options = slow(0);
@@ -261,6 +291,35 @@ static void test_s08_a_copy_that_does_not_end_gives_the_save_up(void **state) {
     assert_numbers_saved(f, 3, "model/late", 1);
 }
 
+static void test_s08_memory_that_hangs_is_not_waited_for_until_the_deadline(void **state) {
+    fixture *f = *state;
+    static pawl_shadow shadow;
+    static pawl_memory memory;
+    static atomic_int there;
+    const int64_t shape[] = {(int64_t)SMALL};
+    shadow = (pawl_shadow){
+        .struct_size = sizeof shadow, .name = "GPU 0", .ready = when_told, .context = &there};
+    memory.struct_size = sizeof memory;
+    assert_ok(pawl_shadow_memory(&shadow, &memory, f->err), f->err);
+    const pawl_tensor late = {.struct_size = sizeof late,
+                              .name = "model/late",
+                              .dtype = PAWL_U32,
+                              .ndim = 1,
+                              .shape = shape,
+                              .data = f->means,
+                              .memory = &memory,
+                              .copied = 1};
+    pawl_run_options run = slow(0);
+    run.hang_deadline_s = 1;
+    run.deadline_s = 3600;
+    open_run(f, &run);
+    assert_ok(pawl_state_add_tensor(f->state, &late, f->err), f->err);
+    assert_fails(pawl_save(f->run, f->state, 1, NULL, f->err), PAWL_EIO, f->err);
+    assert_non_null(strstr(pawl_error_text(f->err), "the memory \"GPU 0\" hangs"));
+    atomic_store(&there, 1);
+    assert_ok(pawl_fence(f->run, 30, f->err), f->err);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_they_may_change_when_save_returns, set_up, tear_down),
@@ -268,12 +327,16 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_waiting_for_the_save_before_takes_from_the_deadline,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_time_nothing_is_waited_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_time_what_fits_is_copied, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_checking_mode_does_not_take_the_change_for_a_fault,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_they_may_be_moved_removed_and_restored_meanwhile,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_save_of_nothing_else_needs_no_fence, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_s08_memory_that_hangs_is_not_waited_for_until_the_deadline, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_s08_a_copy_that_does_not_end_gives_the_save_up, set_up,
                                         tear_down),
     };

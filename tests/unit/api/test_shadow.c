@@ -187,6 +187,8 @@ static void test_what_is_missing_is_named(void **state) {
     shadow = f->shadow;
     shadow.name = NULL;
     assert_fails(pawl_shadow_memory(&shadow, &filled, f->err), PAWL_EUSAGE, f->err);
+    shadow.name = "";
+    assert_fails(pawl_shadow_memory(&shadow, &filled, f->err), PAWL_EUSAGE, f->err);
     shadow = f->shadow;
     shadow.struct_size = 0;
     assert_fails(pawl_shadow_memory(&shadow, &filled, f->err), PAWL_EUSAGE, f->err);
