@@ -140,18 +140,17 @@ static void test_a_full_budget_makes_save_wait_for_writes(void **state) {
 /* Either fits into the deadline, both together do not. */
 static void test_waiting_for_the_save_before_takes_from_the_deadline(void **state) {
     fixture *f = *state;
-    const pawl_save_options options = {.struct_size = sizeof options, .deadline_s = 5};
+    const pawl_save_options options = {.struct_size = sizeof options, .deadline_s = 9};
     pawl_run_options run = slow(MIN_BUDGET);
-    run.bandwidth_bytes_per_s = (uint64_t)4 << 20;
+    run.bandwidth_bytes_per_s = (uint64_t)2 << 20;
     run.in_flight_bytes = (size_t)1 << 20;
     open_run(f, &run);
     assert_ok(pawl_state_remove(f->state, "model/averaged", f->err), f->err);
-    assert_ok(pawl_save(f->run, f->state, 1, NULL, f->err), f->err); /* 12 MiB: 3 s */
-    assert_ok(pawl_fence(f->run, 0, f->err), f->err);                /* after about 1 s */
+    assert_ok(pawl_save(f->run, f->state, 1, NULL, f->err), f->err); /* 12 MiB: 6 s */
+    assert_ok(pawl_fence(f->run, 0, f->err), f->err);                /* after about 2 s */
     add(f, "model/averaged", f->averaged, LARGE, true);
-    add(f, "model/further", f->kernel, LARGE, true); /* 24 MiB, of which 16 have to be written */
+    add(f, "model/further", f->kernel, LARGE, true); /* 16 of 24 MiB have to be written: 8 s */
     assert_fails(pawl_save(f->run, f->state, 2, &options, f->err), PAWL_ETIMEOUT, f->err);
-    assert_non_null(strstr(pawl_error_text(f->err), "copying tensors"));
     assert_ok(pawl_cancel(f->run, 0, f->err), f->err);
 }
 
@@ -271,7 +270,7 @@ static void test_s08_a_copy_that_does_not_end_gives_the_save_up(void **state) {
                               .data = f->means,
                               .memory = &memory,
                               .copied = 1};
-    const pawl_save_options options = {.struct_size = sizeof options, .deadline_s = 0.2};
+    const pawl_save_options options = {.struct_size = sizeof options, .deadline_s = 2};
     pawl_run_options run = slow(0);
     open_run(f, &run);
     save(f, 1);
@@ -279,7 +278,7 @@ static void test_s08_a_copy_that_does_not_end_gives_the_save_up(void **state) {
     assert_ok(pawl_state_add_tensor(f->state, &late, f->err), f->err);
     assert_fails(pawl_save(f->run, f->state, 2, &options, f->err), PAWL_ETIMEOUT, f->err);
     assert_non_null(strstr(pawl_error_text(f->err), "copying tensors before the save goes on: the "
-                                                    "copies of step 2 took longer than 0.2"));
+                                                    "copies of step 2 took longer than 2"));
     assert_non_null(strstr(pawl_error_text(f->err), "model/late"));
     assert_non_null(strstr(pawl_error_text(f->err), "step 1"));
     assert_fails(pawl_state_remove(f->state, "model/late", f->err), PAWL_EBUSY, f->err);
