@@ -83,7 +83,7 @@ typedef struct pawl_restore_options {
                   pawl_tensor *tensor);
     void *supply_context;
     /* As `interrupted` of pawl_run_options, for this call; pawl_restore asks the run's where this
-     * is unset [none] */
+     * is unset. It makes no calls on the checkpoint, the run or the state [none] */
     int (*interrupted)(void *context);
     void *interrupted_context;
     /* Called about ten times a second, on the caller's thread, with the bytes of tensors that were

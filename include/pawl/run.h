@@ -130,7 +130,8 @@ typedef struct pawl_run_options {
      * with PAWL_ECANCELED once reads and copies under way have ended, and does not ask again.
      * Nothing is lost: the run is not opened; not closed, and the handle stays; not restored (see
      * there); or the save is given up. Other ranks hear of it where they next meet, as of any
-     * failure, or find this one missing (S11). A group's callbacks are not interrupted. [none] */
+     * failure, or find this one missing (S11). A group's callbacks are not interrupted. It makes no
+     * calls on the state; calls on the run fail with PAWL_EUSAGE. [none] */
     int (*interrupted)(void *context);
     void *interrupted_context; /* lives as long as the run */
 } pawl_run_options;
@@ -153,7 +154,7 @@ PAWL_API pawl_status pawl_run_open(const char *path, const pawl_run_options *opt
 
 /*
  * Waits for the save in flight and gives up ownership. NULL is fine. The handle is freed whatever
- * is returned, except PAWL_EUSAGE (called in the run's event callback), and when `interrupted` ends
+ * is returned, except PAWL_EUSAGE (called in a callback of the run), and when `interrupted` ends
  * the call: the save then goes on. Returns the last save's failure if no call has returned it yet.
  * After PAWL_ETIMEOUT the engine's thread goes on: the tensors' memory must stay valid, and the
  * callbacks for log and events may still be called. The same after a save that hangs (PAWL_EIO),
@@ -173,7 +174,8 @@ typedef struct pawl_save_options {
     size_t metric_count;        /* at most PAWL_MAX_METRICS; names by the rules of entries' names */
     size_t metric_size;         /* sizeof(pawl_metric); needed where metric_count is not 0 */
     int pin;                    /* 1: retention never removes this checkpoint [0] */
-    double deadline_s;          /* for PAWL_ON_BUSY_WAIT, and for `copied` of tensors [the run's] */
+    double deadline_s;          /* waiting for the previous save, and copying tensors that are
+                                   `copied`, both together [the run's] */
 } pawl_save_options;
 
 /*
@@ -200,7 +202,7 @@ PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* 1: no save in flight needs the tensors' memory, so that pawl_fence has nothing to do; 0: one
- * does, or this is a forked child or the run's event callback. Copies nothing and never waits. */
+ * does, or this is a forked child or a callback of the run. Copies nothing and never waits. */
 PAWL_API int pawl_fenced(const pawl_run *run);
 
 /*
@@ -208,7 +210,8 @@ PAWL_API int pawl_fenced(const pawl_run *run);
  * outcome was known: the manifest is durable, or the save failed, or, on ranks other than 0, rank 0
  * said so. busy_wait_s to commit_s are parts of it, in this order; the rest passes before the first
  * byte: a thread, room, a directory, a file, a full buffer. Events, `pawl ls` and `pawl top` have
- * the same numbers. The fence's times are spent in pawl_fence, or for `copied`, meanwhile.
+ * the same numbers. What is said of pawl_fence counts pawl_save, too, while it copies tensors that
+ * are `copied`; these times pass while the save is written, and are no further parts of total_s.
  */
 typedef struct pawl_save_stats {
     size_t struct_size;          /* sizeof(pawl_save_stats) */
@@ -231,7 +234,7 @@ typedef struct pawl_save_stats {
     uint64_t budget_wanted_bytes; /* the budget with which pawl_fence would not have waited */
     uint64_t retries;             /* operations repeated after failures that may be temporary */
     const char *io;               /* static: "io_uring", "threads", "in line"; NULL: not opened */
-    uint64_t written_bytes;       /* of `bytes`, so far */
+    uint64_t written_bytes;       /* of `bytes`, so far; after a failure: until then */
 } pawl_save_stats;
 
 /* Waits until the save in flight is durable and committed, or failed; fills `stats` (may be NULL;

@@ -102,11 +102,13 @@ typedef struct pawl_tensor {
     /* Where `data`, of the boxes too, is; it is then an address or handle for the provider alone,
      * and may be NULL (pawl/memory.h). Not copied. [NULL: host memory] */
     const pawl_memory *memory;
-    /* 1: the tensor may change as soon as pawl_save has returned. That copies it into the staging
-     * budget, and waits for writes where the budget is full: PAWL_ETIMEOUT after its deadline_s,
-     * PAWL_EIO where memory hangs, PAWL_ECANCELED if `interrupted` of the run's options ends it.
-     * The save is then given up, as by pawl_cancel, and the tensors are in use until pawl_fence has
-     * returned. For what training changes before its fence: running means, averaged weights [0] */
+    /* 1: the tensor may change as soon as pawl_save has returned. For what training changes before
+     * its fence: running means, averaged weights. pawl_save copies it into the staging budget, and
+     * waits for writes where the budget is full. PAWL_ETIMEOUT: after deadline_s of the save's
+     * options; PAWL_EIO: memory of a provider makes no progress for the run's hang_deadline_s;
+     * PAWL_ECANCELED: `interrupted` of the run's options ended it. The save is then given up, as by
+     * pawl_cancel, and the tensors are in use until pawl_fence has returned. Replicas among ranks
+     * are read for their checksums first, which this deadline does not end [0] */
     int64_t copied;
 } pawl_tensor;
 

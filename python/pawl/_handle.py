@@ -17,30 +17,6 @@ from ._error import Error, UsageError
 logger = logging.getLogger("pawl")
 
 
-class _Lock:
-    """A lock that its thread may take again; between the parts of a long wait others come first.
-
-    Who lets go of an ``RLock`` and takes it again at once mostly gets it, and others do not for a long time.
-    """
-
-    def __init__(self) -> None:
-        self._held = threading.RLock()
-        self._next = threading.RLock()  # held by the thread that gets it next
-
-    def __enter__(self) -> None:
-        if not self._held.acquire(blocking=False):
-            with self._next:
-                self._held.acquire()
-
-    def __exit__(self, *_raised: object) -> None:
-        self._held.release()
-
-    def give_way(self, at_most_s: float) -> None:
-        """Lets the thread that waits get it. The limit is for a caller that holds it still, from a call further out."""
-        if self._next.acquire(timeout=at_most_s):
-            self._next.release()
-
-
 class Handle:
     """A pointer into libpawl, with a lock: calls of several threads come one after another."""
 
@@ -49,7 +25,7 @@ class Handle:
 
     def __init__(self) -> None:
         self._pointer: ctypes.c_void_p | None = None
-        self._lock = _Lock()
+        self._lock = threading.RLock()  # entered in C: no signal handler runs between taking it and holding it
         self._pid = os.getpid()
 
     def _check_process(self) -> None:

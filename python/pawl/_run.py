@@ -33,6 +33,8 @@ logger = logging.getLogger("pawl")
 
 #: A wait is cut into slices of so many seconds, so that Ctrl-C is answered.
 SLICE_S = 0.1
+#: Between them other threads get the handle, which who lets go of it and takes it again at once mostly keeps.
+GIVE_WAY_S = 0.001
 
 _LEVELS = {
     LogLevel.ERROR: logging.ERROR,
@@ -291,19 +293,21 @@ class Run(Handle):
             timeout: seconds in all [deadline_s].
             lets_go: when it has succeeded, no save reads a state's tensors any more.
         """
-        end = time.monotonic() + (self._deadline_s if timeout is None else timeout)
+        end = self._end(timeout)
         while True:
-            self._lock.give_way(SLICE_S)
             left = end - time.monotonic()
             with self._held() as pointer:
                 # Less than 0 is "do not wait"; 0 would be the run's own deadline.
                 status = call(pointer, min(left, SLICE_S) if left > 0 else -1.0)
-                if status == Status.ETIMEOUT and left > SLICE_S:
-                    continue
-                check(status)
-                if lets_go:  # before another thread may begin a save
-                    self._reading.clear()
-                return
+                if status != Status.ETIMEOUT or left <= SLICE_S:
+                    check(status)
+                    if lets_go:  # before another thread may begin a save
+                        self._reading.clear()
+                    return
+            time.sleep(GIVE_WAY_S)
+
+    def _end(self, timeout: float | None) -> float:
+        return time.monotonic() + (self._deadline_s if timeout is None else timeout)
 
     def _wait(self, timeout: float | None, tell: Progress | None = None) -> _abi.SaveStats:
         stats = _abi.SaveStats()
@@ -339,7 +343,8 @@ class Run(Handle):
             step: of training.
             metrics: name to value, for the manifest and retention.
             pin: retention never removes this checkpoint.
-            timeout: seconds to wait for the previous save, with ``on_busy="wait"`` [deadline_s].
+            timeout: seconds in all to wait for the previous save, with ``on_busy="wait"``, and to copy
+                tensors that are ``copied`` [deadline_s].
 
         Raises:
             Error: what the previous save failed with, if no call has raised that yet; nothing was
@@ -349,14 +354,19 @@ class Run(Handle):
         require_state(state)
         step = whole_number("step", step)
         options, kept = self._save_options(metrics, pin)
+        end = self._end(timeout)
         if self._on_busy == OnBusy.WAIT:
             self._wait(timeout)
         with self._held() as pointer, state._held() as saved:
+            options.deadline_s = max(end - time.monotonic(), 0.0) or -1.0  # 0 would be the run's
             self._reading.add(state)
-            status = lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle())
-            self._interruptible.check()
-            check(status)
+            self._asked(lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle()))
         del kept
+
+    def _asked(self, status: int) -> None:
+        """After a call that asks whether to end: raises what ended it, a signal handler or pawl."""
+        self._interruptible.check()
+        check(status)
 
     def _save_options(self, metrics: Mapping[str, float] | None, pin: bool) -> tuple[_abi.SaveOptions, Any]:
         options = _abi.SaveOptions(pin=int(pin))
@@ -374,6 +384,8 @@ class Run(Handle):
     ) -> None:
         """Saves and waits until it is durable, at most `grace_s` seconds in all.
 
+        Signal handlers run meanwhile only where tensors are ``copied``, and once it has ended.
+
         Raises:
             Timeout: it was too short, and the save was given up; says which step is safe.
         """
@@ -382,7 +394,7 @@ class Run(Handle):
         options, kept = self._save_options(metrics, pin)
         with self._held() as pointer, state._held() as saved:
             self._reading.add(state)
-            check(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace_s, error_handle()))
+            self._asked(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace_s, error_handle()))
             self._reading.clear()
         del kept
 

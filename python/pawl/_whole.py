@@ -3,7 +3,8 @@
 
 At every instant the name has what it had before, or all that was written; when `File.close` returns, the
 file is durable. A writer that fails removes what it wrote. What one leaves that is killed nobody holds the
-lock of: the next file that is written in that directory, on that host, removes it.
+lock of: a process of that host that writes in that directory removes it, with its first file there or
+within a minute.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import inspect
 import io
 import os
 import re
 import secrets
 import stat
 import sys
+import time
 import warnings
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 from ._abi import Status
@@ -30,6 +34,10 @@ TEMPORARY = re.compile(r"\.pawl-write-(?P<host>.+)-[0-9]+-[0-9a-f]{16}")
 _STEP = re.compile(r"step-[0-9]{8,}")
 _OWNER = re.compile(r"owner-[0-9]{8,}")
 BLOCK = 1 << 20
+LOOK_EVERY_S = 60.0
+_MOST_LOOKED = 1000
+#: When this process last looked for leftovers in a directory.
+_looked: dict[str, float] = {}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 #: What callers of fsspec ask for by Python's own names.
@@ -83,7 +91,7 @@ def refuse_in_steps(path: str, what: str) -> None:
     """Refuses to change anything in the directory of a run's step, or the directory itself."""
     path = os.path.realpath(path)
     while path != (above := os.path.dirname(path)):
-        if _STEP.fullmatch(os.path.basename(path)) and os.path.isdir(path) and is_run(above):
+        if _STEP.fullmatch(os.path.basename(path)) and os.path.isdir(above) and is_run(above):
             then = f"pawl rm {above}@{int(path.rpartition('-')[2])} removes the step; write files elsewhere"
             raise refusal(f"{what}: it belongs to a checkpoint of the run {above}", path, then)
         path = above
@@ -100,7 +108,16 @@ def is_run(path: str) -> bool:
 
 
 def _remove_leftovers(directory: str) -> None:
-    """Removes what killed processes of this host left: nobody holds the lock. What cannot be removed stays."""
+    """Removes what killed processes of this host left: nobody holds the lock. What cannot be removed stays.
+
+    Looks once a minute: a large directory is not read again for each of its files.
+    """
+    now = time.monotonic()
+    if now - _looked.get(directory, -LOOK_EVERY_S) < LOOK_EVERY_S:
+        return
+    if len(_looked) >= _MOST_LOOKED:
+        _looked.clear()
+    _looked[directory] = now
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(directory)
@@ -131,15 +148,29 @@ def _create(directory: str) -> tuple[str, int]:
         os.close(fd)
 
 
+def _arguments(frame: FrameType) -> list[Any]:
+    """Of the function that runs in a frame; those behind a star one by one."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    values = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    if code.co_flags & inspect.CO_VARARGS:
+        values.extend(frame.f_locals.get(code.co_varnames[count], ()))
+    return values
+
+
 def _leaving(before: BaseException | None) -> BaseException | None:
-    """The exception by which a ``with`` block, of this file or of what has it, is being left."""
-    error, frame = sys.exc_info()[1], sys._getframe(1)
-    while error is not None and error is not before and frame.f_back is not None:
+    """The exception by which a ``with`` block is being left whose end closes the file.
+
+    Objects that have a file, such as fsspec's ``OpenFile``, close it in their ``__exit__``, and do not say why.
+    ``ExitStack`` does: what it has caught itself is an exception no more.
+    """
+    error, frame = sys.exc_info()[1], sys._getframe(1).f_back
+    while error is not None and error is not before and frame is not None:
+        if frame.f_code is contextlib.ExitStack.__exit__.__code__:
+            return None
+        if frame.f_code.co_name == "__exit__" and any(value is error for value in _arguments(frame)):
+            return error
         frame = frame.f_back
-        if frame.f_code.co_name == "__exit__":
-            for value in frame.f_locals.values():
-                if value is error or (type(value) is tuple and any(one is error for one in value)):
-                    return error
     return None
 
 
@@ -219,19 +250,23 @@ class File(io.BufferedRandom):
     def __exit__(self, kind: Any, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._give_up(error)
-        self.close()
+        self._close(None)
 
     def __del__(self) -> None:
-        if self._fd >= 0 and self._pid == os.getpid():
-            what = "committed" if self.closed else "closed"
-            warnings.warn(f"{self._what}: it was never {what}; {_UNTOUCHED}", RuntimeWarning, stacklevel=2)
-        self.discard()
+        try:
+            if self._fd >= 0 and self._pid == os.getpid():
+                what = "committed" if self.closed else "closed"
+                warnings.warn(f"{self._what}: it was never {what}; {_UNTOUCHED}", RuntimeWarning, stacklevel=2)
+        finally:  # a warning may be an error
+            self.discard()
 
     def close(self) -> None:
         """Makes the file durable, and lets it appear unless a transaction does."""
+        self._close(_leaving(self._before))
+
+    def _close(self, error: BaseException | None) -> None:
         if self._fd < 0 or self.closed:
             return
-        error = _leaving(self._before)
         if error is not None:
             self._give_up(error)
             return
@@ -271,7 +306,7 @@ class File(io.BufferedRandom):
         self._require_own()
         with explained(self._what, self.path):
             if self._exclusive:
-                os.link(self._temporary, self.path)
+                self._link()
             else:
                 os.replace(self._temporary, self.path)
         with explained(f"{self.path} may not be durable", self.path, "the new file or the old one, whole"):
@@ -279,6 +314,16 @@ class File(io.BufferedRandom):
                 os.unlink(self._temporary)
             sync_directory(self._directory)
         self._let_go()
+
+    def _link(self) -> None:
+        try:
+            os.link(self._temporary, self.path)
+        except OSError as why:
+            if why.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise
+            then = 'write it with mode "wb", which replaces what another writer has made meanwhile'
+            what = f'{self._what}: mode "xb" needs hard links, and this filesystem has none'
+            raise refusal(what, self.path, then) from why
 
     def commit(self) -> None:
         """Lets the file appear, for a transaction; one that failed does not."""

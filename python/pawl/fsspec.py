@@ -32,6 +32,9 @@ class _Text(io.TextIOWrapper):
     def __exit__(self, *_: object) -> None:  # a frame that `_leaving` finds
         self.close()
 
+    def __del__(self) -> None:
+        """Does not close it, as io's would: the file is given up, and says so."""
+
 
 class FileSystem(LocalFileSystem):  # type: ignore[misc]
     """Local and mounted directories as ``pawl://PATH``: ``pawl:///absolute``, ``pawl://relative``.
@@ -108,6 +111,8 @@ class FileSystem(LocalFileSystem):  # type: ignore[misc]
         with explained(what, target):
             refuse_in_steps(source, what)
             refuse_in_steps(target, what)
+            if os.path.exists(target) and not os.access(target, os.W_OK):  # a rename would not ask
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
             try:
                 os.rename(source, target)
             except OSError as error:
@@ -117,6 +122,7 @@ class FileSystem(LocalFileSystem):  # type: ignore[misc]
                     raise refusal(f"{what}: another filesystem", source, "copy(..., recursive=True), then rm") from None
                 with self.open(target, "wb", autocommit=True) as file:
                     _copy(source, file)
+                shutil.copystat(source, target)
                 os.unlink(source)
             for directory in (target, source):
                 sync_directory(os.path.dirname(directory))
@@ -124,6 +130,7 @@ class FileSystem(LocalFileSystem):  # type: ignore[misc]
     def makedirs(self, path: Any, exist_ok: bool = False) -> None:
         """Makes a directory and those above it, durably."""
         path = self._strip_protocol(path)
+        refuse_in_steps(path, f"{path} is not made")
         missing = [path]
         while not os.path.isdir(missing[-1]):
             missing.append(os.path.dirname(missing[-1]))
@@ -145,7 +152,29 @@ class FileSystem(LocalFileSystem):  # type: ignore[misc]
             with self.open(path, "wb"):
                 pass
         else:
-            os.utime(self._strip_protocol(path))
+            path = self._strip_protocol(path)
+            refuse_in_steps(path, f"{path} is not touched")
+            os.utime(path)
+
+    def rmdir(self, path: Any) -> None:
+        """Removes an empty directory."""
+        path = self._strip_protocol(path)
+        refuse_in_steps(path, f"{path} is not removed")
+        super().rmdir(path)
+
+    def link(self, src: Any, dst: Any, **kwargs: Any) -> None:
+        """Makes another name of a file."""
+        self._refuse_link(dst)
+        super().link(src, dst, **kwargs)
+
+    def symlink(self, src: Any, dst: Any, **kwargs: Any) -> None:
+        """Makes a name that leads to another one."""
+        self._refuse_link(dst)
+        super().symlink(src, dst, **kwargs)
+
+    def _refuse_link(self, path: Any) -> None:
+        path = self._strip_protocol(path)
+        refuse_in_steps(path, f"{path} is not made")
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Removes files, or directories with all that is in them.

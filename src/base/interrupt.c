@@ -9,7 +9,9 @@ bool interrupt_asks(const interrupt *i) {
 
 bool interrupt_said(interrupt *i) {
     if (interrupt_asks(i) && !i->said) {
+        i->asking = true;
         i->said = i->ask(i->context) != 0;
+        i->asking = false;
     }
     return i != NULL && i->said;
 }

@@ -20,7 +20,8 @@ struct platform;
 typedef struct interrupt {
     int (*ask)(void *context); /* NULL: it is never interrupted */
     void *context;
-    bool said; /* it has said so, and is not asked again */
+    bool said;   /* it has said so, and is not asked again */
+    bool asking; /* its function is being called */
 } interrupt;
 
 /* All: `i` may be NULL. */

@@ -270,9 +270,6 @@ static pawl_status read_all(candidate *a, placing *p, pawl_error *err) {
         const plan_read *read = &a->reads.reads[failed];
         return checkpoint_piece_failed(c, read->pair->source, read->piece, err);
     }
-    if (wants_progress(a)) {
-        tell_progress(p, a->reads.bytes);
-    }
     return PAWL_OK;
 }
 
@@ -300,7 +297,11 @@ static pawl_status read_and_deliver(candidate *a, placing *p, pawl_error *err) {
 
 static pawl_status read_tensors(candidate *a, pawl_error *err) {
     placing p = {.candidate = a};
-    return a->snapshot->provided ? read_and_deliver(a, &p, err) : read_all(a, &p, err);
+    TRY(a->snapshot->provided ? read_and_deliver(a, &p, err) : read_all(a, &p, err));
+    if (wants_progress(a)) {
+        tell_progress(&p, a->reads.bytes);
+    }
+    return PAWL_OK;
 }
 
 /* ---- setting values ---- */

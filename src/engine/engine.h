@@ -116,8 +116,8 @@ void engine_committed(engine *e);
  * and below a timeout of 0 or less means: do not wait. PAWL_ETIMEOUT names step, file and
  * bytes left. */
 pawl_status engine_fence(engine *e, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
-/* The same for the first `copied_files` of the layout: after engine_begin. `stop` (may be NULL) may
- * end it: PAWL_ECANCELED. */
+/* The same for the first `copied_files` of the layout: after engine_begin. PAWL_EIO: the save
+ * hangs. PAWL_ECANCELED: `stop` (may be NULL) ended it. */
 pawl_status engine_copy_first(engine *e, double timeout_s, interrupt *stop, pawl_error *err)
     PAWL_MUST_CHECK;
 /* Does engine_fence have nothing to do? Neither copies nor waits. */

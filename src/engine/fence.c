@@ -34,11 +34,7 @@ static void begin_fence(engine *e) {
 }
 
 /* False when the deadline passed. */
-static bool wait_for_buffer(engine *e, double timeout_s, uint64_t deadline_ns,
-                            const interrupt *stop) {
-    if (!(timeout_s > 0)) {
-        return false;
-    }
+static bool wait_for_buffer(engine *e, uint64_t deadline_ns, const interrupt *stop) {
     uint64_t before = engine_now(e);
     bool full = engine_chunk_left(e); /* or a chunk is being copied by the engine's thread */
     bool in_time = engine_wait_a_while(e, deadline_ns, stop);
@@ -61,8 +57,9 @@ static bool copy_one(engine *e) {
 /* False when the deadline passed first. */
 static bool copy_all(engine *e, double timeout_s, uint64_t deadline_ns) {
     for (engine_release_if_read(e); !e->released; engine_release_if_read(e)) {
-        bool late = timeout_s > 0 && engine_now(e) >= deadline_ns;
-        if (!late && (copy_one(e) || wait_for_buffer(e, timeout_s, deadline_ns, NULL))) {
+        bool waits = timeout_s > 0;
+        bool late = waits && engine_now(e) >= deadline_ns;
+        if (!late && (copy_one(e) || (waits && wait_for_buffer(e, deadline_ns, NULL)))) {
             continue;
         }
         if (!e->released) {
@@ -100,31 +97,37 @@ static uint64_t first_bytes(const engine *e) {
     return chunks * e->buffer_bytes;
 }
 
-static const char copying[] = "copying tensors before the save goes on";
+/* Is there a chunk of them that nobody has begun to copy? */
+static bool first_left(engine *e) {
+    return !e->stopped && !e->cancelled && engine_chunk_left(e) &&
+           e->next_file < e->job.layout->copied_files;
+}
 
-/* Without time to wait what the budget has room for is copied all the same, and what others are
- * copying meanwhile gets MOMENT_S to end. */
+/* Without time to wait, what the budget has room for is copied all the same. The engine's thread
+ * may then be copying a chunk: out of host memory that always ends, and is waited for. What else is
+ * under way, a provider's copy or the end of a save that fails, gets MOMENT_S. */
 static pawl_status copy_first(engine *e, double timeout_s, interrupt *stop, pawl_error *err) {
-    bool waits = timeout_s > 0;
-    double limit_s = waits ? timeout_s : MOMENT_S;
+    static const char doing[] = "copying tensors";
+    const bool waits = timeout_s > 0;
     uint64_t begun_ns = engine_now(e);
-    uint64_t deadline_ns = engine_deadline(e, limit_s);
+    uint64_t deadline_ns = engine_deadline(e, waits ? timeout_s : MOMENT_S);
     while (e->unfilled_first > 0 && !e->released) {
-        bool left = engine_chunk_left(e) && e->next_file < e->job.layout->copied_files;
-        bool late = engine_now(e) >= deadline_ns && (waits || !left);
-        bool copied = !late && !e->hung && left && copy_one(e);
+        bool late = engine_now(e) >= deadline_ns;
+        bool left = first_left(e);
         if (e->hung) {
             return engine_hang_story(e, err);
         }
-        if (late || (!copied && left && !waits)) {
+        bool copied = left && !(waits && late) && copy_one(e);
+        bool ends = e->copying == 0 && !e->stopped && !e->cancelled;
+        if (!copied && (waits ? late : left || (late && !ends))) {
             double waited_s = waits ? engine_seconds(engine_now(e) - begun_ns) : 0;
-            return engine_timeout(e, waited_s, copying, err);
+            return engine_timeout(e, waited_s, doing, err);
         }
         if (!copied) {
-            (void)wait_for_buffer(e, limit_s, deadline_ns, stop);
+            (void)wait_for_buffer(e, waits ? deadline_ns : engine_deadline(e, MOMENT_S), stop);
         }
         if (engine_interrupted(e, stop)) {
-            return engine_interrupted_while(e, copying, err);
+            return engine_interrupted_while(e, doing, err);
         }
     }
     return PAWL_OK;

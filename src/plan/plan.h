@@ -40,10 +40,9 @@ typedef struct plan_file {
 typedef struct plan_layout {
     plan_file *files;
     size_t file_count;
-    size_t
-        copied_files; /* the first so many have all tensors that are to be copied, and no others */
-    plan_piece *pieces; /* in file order: descending alignment, then name */
-    size_t *by_name;    /* places of the pieces, ascending by entry name, then box */
+    size_t copied_files; /* the first ones: of all tensors to be copied, and of no others */
+    plan_piece *pieces;  /* in file order: descending alignment, then name */
+    size_t *by_name;     /* places of the pieces, ascending by entry name, then box */
     size_t piece_count;
     size_t *values; /* places of the pieces of values, ascending by entry name */
     size_t value_count;

@@ -282,10 +282,12 @@ process_id run_process(const pawl_run *run) {
 }
 
 pawl_status run_refuse_callback(const pawl_run *run, const char *call, pawl_error *err) {
-    if (!events_calls_us(run->events)) {
+    bool event = events_calls_us(run->events);
+    if (!event && !run->stop.asking) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EUSAGE, "%s: called from inside the run's own event callback", call);
+    error_set(err, PAWL_EUSAGE, "%s: called from inside the run's own %s callback", call,
+              event ? "event" : "`interrupted`");
     run_error_path(run, err, "");
     error_safe(err, "nothing was done");
     error_next(err, "let the callback keep what it needs, and call the run after it has returned");

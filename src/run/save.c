@@ -207,12 +207,12 @@ static pawl_status prepare_save(save *s, pawl_state *state, const pawl_save_opti
     return index_ahead_start(s->layout, s->run->engine, s->run->platform, &s->index, err);
 }
 
-/* `*copying`: of the save, where tensors are still to be copied; NULL otherwise. */
+/* `*copying`: of the save, where tensors are still to be copied, held; NULL otherwise. */
 static pawl_status start_save(save **owned, pawl_state *state, const pawl_save_options *options,
                               flight **copying, pawl_error *err) {
     save *s = *owned;
     TRY(prepare_save(s, state, options, err));
-    *copying = s->snapshot->copied ? s->snapshot->flight : NULL;
+    *copying = s->snapshot->copied ? state_flight_hold(s->snapshot->flight) : NULL;
     s->run->stats.files = s->layout->file_count;
     s->run->stats.bytes = s->layout->bytes;
     s->begun = s->run->stats;
@@ -340,7 +340,7 @@ static pawl_status copy_tensors(pawl_run *run, flight *copying, double timeout_s
     run_give_up(run);
     run_say_safe(run, err);
     if (status != PAWL_EIO) { /* it hangs: what to look at is said already */
-        error_next(err, "call pawl_fence before a tensor changes, then save again%s",
+        error_next(err, "call pawl_wait before a tensor changes, then save again%s",
                    status == PAWL_ECANCELED ? ""
                                             : "; see whether the storage works, or give a larger "
                                               "deadline_s or budget_bytes");
@@ -351,7 +351,7 @@ static pawl_status copy_tensors(pawl_run *run, flight *copying, double timeout_s
 static pawl_status try_save(pawl_run *run, pawl_state *state, int64_t step,
                             const pawl_save_options *options, bool *started, pawl_error *err) {
     bool go_on;
-    flight *copying = NULL;
+    CLEANUP(state_flight_let_go) flight *copying = NULL;
     const platform *os = run->platform;
     uint64_t called_ns = platform_now_ns(os);
     TRY(check_step(run, step, err));

@@ -63,10 +63,16 @@ pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
         }
         log_write(&run->log, PAWL_LOG_WARN, "before the final save: %s", error_text(&earlier));
     }
-    TRY(run_save(run, state, step, &patient, err));
+    pawl_status status = run_save(run, state, step, &patient, err);
+    if (status == PAWL_ETIMEOUT) { /* while it copied tensors */
+        error_next(err, "ask the scheduler for more grace time, or save more often");
+    }
+    if (status != PAWL_OK) {
+        return status;
+    }
     double spent_s = platform_since_s(os, begun_ns);
     double left_s = grace_s > spent_s ? grace_s - spent_s : -1;
-    pawl_status status = run_wait(run, left_s, NULL, err);
+    status = run_wait(run, left_s, NULL, err);
     if (status == PAWL_ETIMEOUT && engine_busy(run->engine)) {
         return did_not_fit(run, step, grace_s, err);
     }

@@ -8,12 +8,27 @@ static void let_go(flight *f) {
     }
 }
 
+static bool is_over(const flight *f) {
+    return atomic_load_explicit(&f->over, memory_order_acquire);
+}
+
+flight *state_flight_hold(flight *f) {
+    (void)atomic_fetch_add_explicit(&f->references, 1, memory_order_relaxed);
+    return f;
+}
+
+void state_flight_let_go(flight **f) {
+    if (*f != NULL) {
+        let_go(*f);
+    }
+}
+
 /* Takes those that are over off the state's list. */
 static void forget_ended(pawl_state *state) {
     flight **link = &state->flights;
     while (*link != NULL) {
         flight *f = *link;
-        if (atomic_load_explicit(&f->over, memory_order_acquire)) {
+        if (is_over(f)) {
             *link = f->earlier;
             let_go(f);
         } else {
@@ -54,15 +69,24 @@ bool flight_uses(const flight *f, const state_entry *e) {
            !(f->copied && e->copied);
 }
 
-/* An earlier one that still uses them stands behind this one: flight_latest. */
+/* An earlier one that still uses them stands behind this one: flight_latest. Once this one is over
+ * the state may have forgotten it, and those before it. */
 void state_flight_has_copied(flight *f) {
-    f->copied = f->earlier == NULL || f->earlier->copied;
+    if (is_over(f)) {
+        return;
+    }
+    const flight *earlier = f->earlier;
+    while (earlier != NULL && is_over(earlier)) {
+        earlier = earlier->earlier;
+    }
+    f->copied = earlier == NULL || earlier->copied;
 }
 
 void flight_forget_all(pawl_state *state) {
     while (state->flights != NULL) {
         flight *f = state->flights;
         state->flights = f->earlier;
+        f->earlier = NULL; /* for who holds it still */
         let_go(f);
     }
 }

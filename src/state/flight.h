@@ -11,7 +11,7 @@
 #include "state/map.h"
 
 struct flight {
-    atomic_uint references; /* of the state and of the snapshot */
+    atomic_uint references; /* of the state, of the snapshot, and of a call that copies */
     atomic_bool over;
     int64_t step;
     bool writes;     /* a restore */

@@ -134,8 +134,10 @@ pawl_status state_snapshot_begin_writing(pawl_state *state, state_snapshot *snap
 /* PAWL_EUSAGE naming a tensor whose provider can only be read from. */
 pawl_status state_snapshot_check_writable(const state_snapshot *snapshot, pawl_error *err)
     PAWL_MUST_CHECK;
-/* For the state's thread, after a snapshot of it was taken in flight, which may be gone meanwhile:
- * its tensors that are to be copied have been. */
+/* Keeps the flight of a snapshot, which may be over and gone meanwhile, and the state too. */
+flight *state_flight_hold(flight *f);
+void state_flight_let_go(flight **f); /* for CLEANUP; one that is NULL is fine */
+/* On the state's thread: the tensors that pawl_save is to copy have been copied. */
 void state_flight_has_copied(flight *f);
 void state_snapshot_let_go(state_snapshot *snapshot); /* idempotent */
 void state_snapshot_free(state_snapshot *snapshot);   /* lets go first; NULL is fine */

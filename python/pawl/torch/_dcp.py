@@ -20,9 +20,11 @@ import logging
 import os
 import pathlib
 import pickle
+import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -72,6 +74,8 @@ _STEP = 0
 
 #: Programs look for this file to see whether there is a checkpoint. It is no pickle: torch by itself refuses it.
 _MARK = ".metadata"
+#: Torch's own; one of each rank where ranks save without collectives.
+_TORCHS = re.compile(r"(__[0-9]+)?\.metadata")
 _MARK_TEXT = b"# Saved by pawl: load it with pawl.torch.Reader, or after pawl.torch.install().\n"
 
 
@@ -403,6 +407,21 @@ def _state_to_save(plan: SavePlan, planner: SavePlanner, ranks: _Ranks, replicat
 # ---- reading -------------------------------------------------------------------------------------
 
 
+def _take_notes(noted: dict[str, dict[str, Any]], name: str, text: bytes) -> None:
+    """What a rank has noted of its entries, which nobody has to believe."""
+    try:
+        notes = json.loads(text)["entries"]
+        for fqn, note in notes.items():
+            path, parts = note.get("path", []), note.get("object", [])
+            if not (all(isinstance(one, (str, int)) for one in path) and all(isinstance(one, str) for one in parts)):
+                raise ValueError("a path or a list of parts is not one")
+            noted.setdefault(fqn, {}).update(note)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as why:
+        error = Damaged(f"{name}: it does not say what Writer notes there ({why!r})")
+        error.entry = name
+        raise error from None
+
+
 class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
     """``torch.distributed.checkpoint.FileSystemReader`` of what `Writer` has saved.
 
@@ -419,6 +438,17 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         arguments: of FileSystemReader.
     """
 
+    # Here, for subclasses that call FileSystemReader's __init__ by name.
+    _unexpected = "error"
+    _cast = "error"
+    _deadline_s = 600.0
+    _checkpoint: Checkpoint | None = None
+    _why: NotFound | None = None  # there is none
+    _entries: Mapping[str, Entry] = MappingProxyType({})
+    _notes: Mapping[str, dict[str, Any]] = MappingProxyType({})
+    _sizes: Mapping[str, torch.Size | None] = MappingProxyType({})  # None: of an object
+    _call = ""
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -432,12 +462,9 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         self._unexpected = unexpected
         self._cast = cast
         self._deadline_s = deadline_s
-        self._checkpoint: Checkpoint | None = None
-        self._why: NotFound | None = None  # there is none
-        self._entries: dict[str, Entry] = {}
-        self._notes: dict[str, dict[str, Any]] = {}
-        self._sizes: dict[str, torch.Size | None] = {}  # None: of an object
-        self._call = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_checkpoint"}  # opened anew
 
     def _close(self) -> None:
         checkpoint, self._checkpoint = self._checkpoint, None
@@ -458,7 +485,8 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
         except NotFound as why:
             self._why = _only_mark(pathlib.Path(self.path)) or why
             return False
-        torchs = [path for path in pathlib.Path(self.path).glob(f"*{_MARK}") if not _is_mark(path)]
+        named = [path for path in pathlib.Path(self.path).glob(f"*{_MARK}") if _TORCHS.fullmatch(path.name)]
+        torchs = [path for path in named if path.is_file() and not _is_mark(path)]
         newest = max((info.time or 0.0 for info in infos), default=0.0)
         if any(path.stat().st_mtime > newest for path in torchs):
             logger.warning("%s: torch has saved here after pawl did; what torch saved is read", self.path)
@@ -477,10 +505,11 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
                 raise self._why or why from why
         assert self._checkpoint is not None
         self._entries = {entry.name: entry for entry in self._checkpoint.entries() if entry.kind == "tensor"}
-        self._notes = {}
+        noted: dict[str, dict[str, Any]] = {}
         for name in self._entries:
             if name.startswith(_PLANS):
-                self._take_notes(name, bytes(self._checkpoint[name].read().buffer))
+                _take_notes(noted, name, bytes(self._checkpoint[name].read().buffer))
+        self._notes = noted
         inside = {part for note in self._notes.values() for part in note.get("object", ())}
         described: dict[str, Any] = {}
         for name, entry in self._entries.items():
@@ -495,22 +524,6 @@ class Reader(filesystem.FileSystemReader):  # type: ignore[misc]
             storage_data=_files(pathlib.Path(self.path), self._checkpoint.step, described),
             storage_meta=StorageMeta(checkpoint_id=self.path, load_id=self.load_id),
         )
-
-    def _take_notes(self, name: str, text: bytes) -> None:
-        """What a rank has noted of its entries, which nobody has to believe."""
-        try:
-            notes = json.loads(text)["entries"]
-            for fqn, note in notes.items():
-                path, parts = note.get("path", []), note.get("object", [])
-                if not (
-                    all(isinstance(one, (str, int)) for one in path) and all(isinstance(one, str) for one in parts)
-                ):
-                    raise ValueError("a path or a list of parts is not one")
-                self._notes.setdefault(fqn, {}).update(note)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as why:
-            error = Damaged(f"{name}: it does not say what Writer notes there ({why!r})")
-            error.entry = name
-            raise error from None
 
     def refused(self, state_dict: dict[str, Any], strict: bool, why: Exception) -> None:
         """Torch's planner has refused the first of the differences: raises all that there are on this rank."""
@@ -631,7 +644,7 @@ class _Wanted:
     """What a rank's plan asks for: memory for it, and what to do when it has come."""
 
     def __init__(
-        self, entries: dict[str, Entry], notes: dict[str, dict[str, Any]], plan: LoadPlan, planner: LoadPlanner
+        self, entries: Mapping[str, Entry], notes: Mapping[str, dict[str, Any]], plan: LoadPlan, planner: LoadPlanner
     ) -> None:
         self._entries = entries
         self._notes = notes

@@ -33,8 +33,14 @@ def install(*, unexpected: str = "error", cast: str = "error") -> None:
     class InstalledReader(Reader):
         """Reader, with the options of install()."""
 
+        _unexpected = unexpected
+        _cast = cast
+
         def __init__(self, path: Any, *arguments: Any, **named: Any) -> None:
             super().__init__(path, *arguments, **{"unexpected": unexpected, "cast": cast, **named})
+
+        def __reduce__(self) -> Any:
+            return _make_again, (FileSystemReader,), self.__getstate__()
 
     @functools.cache
     def writer_for(cls: type) -> type:
@@ -50,7 +56,12 @@ def install(*, unexpected: str = "error", cast: str = "error") -> None:
             return InstalledReader
         if _is_known(cls, FileSystemReader):
             return cls
-        names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+        names = {
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__doc__": cls.__doc__,
+            "__reduce__": lambda self: (_make_again, (cls,), self.__getstate__()),
+        }
         return type(cls.__name__, (cls, InstalledReader), names)  # its super() is ours
 
     _let_make(FileSystemWriter, writer_for)
@@ -62,6 +73,11 @@ def uninstall() -> None:
     """Lets ``torch.distributed.checkpoint`` save and load by itself again."""
     while _served:
         _let_make(_served.pop(), lambda cls: cls)  # a class that had a __new__ cannot do without one
+
+
+def _make_again(cls: type) -> Any:
+    """Out of a pickle: what a call of the class would make here, without its ``__init__``."""
+    return cls.__new__(cls, None)
 
 
 def _let_make(theirs: Any, choose: Callable[[type], type]) -> None:

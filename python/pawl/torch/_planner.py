@@ -27,9 +27,9 @@ def _hook() -> None:
     theirs = default_planner.create_default_local_load_plan
 
     @functools.wraps(theirs)
-    def create(state_dict: dict[str, Any], metadata: Any, strict: bool = True) -> Any:
+    def create(state_dict: dict[str, Any], metadata: Any, strict: bool = True, *arguments: Any, **named: Any) -> Any:
         try:
-            return theirs(state_dict, metadata, strict)
+            return theirs(state_dict, metadata, strict, *arguments, **named)
         except (RuntimeError, ValueError) as why:
             reader = _readers.get(getattr(metadata.storage_meta, "load_id", None) or "")
             if reader is not None:

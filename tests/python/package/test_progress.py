@@ -72,7 +72,7 @@ class Told(support.InDirectory):
             self.assertEqual(bytes(state["x"]), b"x" * SIZE)
 
     def test_of_a_save(self):
-        with pawl.Run(self.run_path, bandwidth_bytes_per_s=16 * MIB, in_flight_bytes=MIB) as run:
+        with pawl.Run(self.run_path, bandwidth_bytes_per_s=4 * MIB, in_flight_bytes=MIB) as run:
             run.save(pawl.State({"x": bytearray(SIZE)}), 2)
             stats = run.wait(progress=self.tell)
         self.assertGreater(len(self.told), 3)

@@ -163,6 +163,12 @@ class Alone(support.InDirectory):
         with self.assertLogs("pawl", "WARNING"):
             self.assertEqual(load({"w": torch.zeros(3)}, Reader(self.run_path))["w"].tolist(), [2.0] * 3)
 
+    def test_files_of_others_are_no_checkpoint_of_torch(self):
+        save({"w": torch.ones(3)}, Writer(self.run_path))
+        (self.run_path / "notes.metadata").write_text("mine", encoding="utf-8")
+        (self.run_path / "__0.metadata").mkdir()
+        self.assertEqual(load({"w": torch.zeros(3)}, Reader(self.run_path))["w"].tolist(), [1.0] * 3)
+
     def test_zero_copy_waits_before_the_step(self):
         model = torch.nn.Linear(1024, 1024)
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pawl:// for fsspec: files that are there whole or not at all, whatever happens to who writes them."""
 
+import contextlib
 import errno
 import fcntl
 import functools
@@ -210,6 +211,30 @@ class Failures(Files):
                         raise error
                 self.assert_untouched()
 
+    def test_an_exception_that_the_block_has_caught(self):
+        for content, mode in ((NEW, "wb"), (NEW.decode(), "w")):
+            for opened in (self.fs.open, fsspec.open):
+                with self.subTest(mode=mode, opened=opened):
+                    with contextlib.ExitStack() as stack:
+                        file = stack.enter_context(opened(self.url, mode))
+                        stack.enter_context(contextlib.suppress(ValueError))
+                        file.write(content)
+                        raise ValueError
+                    self.assertEqual(self.path.read_bytes(), NEW)
+                    self.path.write_bytes(OLD)
+                    stack = contextlib.ExitStack()
+                    stack.enter_context(opened(self.url, mode)).write(content)
+                    try:
+                        raise ValueError
+                    except ValueError:
+                        stack.close()
+                    self.assertEqual(self.path.read_bytes(), NEW)
+                    self.path.write_bytes(OLD)
+                    with self.assertRaises(ValueError), contextlib.ExitStack() as stack:
+                        stack.enter_context(opened(self.url, mode)).write(content)
+                        raise ValueError
+                    self.assert_untouched()
+
     def test_a_save_because_of_an_exception(self):
         try:
             raise ValueError
@@ -240,8 +265,19 @@ class Failures(Files):
             warnings.simplefilter("default")
             self.fs.open(self.url, "wb").write(NEW)
             gc.collect()
-        self.assertRegex(str(caught[0].message), r"a\.bin is not written: it was never closed")
+            self.fs.open(self.url, "w").write("new")
+            gc.collect()
+        self.assertEqual(len(caught), 2)
+        for one in caught:
+            self.assertRegex(str(one.message), r"a\.bin is not written: it was never closed")
         self.assert_untouched()
+        self.assertEqual(self.hidden(), [])
+        with warnings.catch_warnings(), mock.patch.object(sys, "unraisablehook", lambda _: None):
+            warnings.simplefilter("error")
+            self.fs.open(self.url, "wb").write(NEW)
+            gc.collect()
+        self.assert_untouched()
+        self.assertEqual(self.hidden(), [])
         text = "import fsspec, pawl.fsspec, sys\nfile = fsspec.open(sys.argv[1], 'wb').open()\nfile.write(b'x')\n"
         self.program(text, self.url)
         self.assert_untouched()
@@ -284,7 +320,8 @@ class Failures(Files):
         self.assertFalse(self.fs.exists(str(self.directory / leftover[0])))
         foreign = re.sub(r"write-.*?-(\d+)-", r"write-another.host-\1-", leftover[0])
         (self.directory / foreign).write_bytes(b"x")
-        self.fs.pipe(str(self.directory / "b"), b"x")
+        with mock.patch.object(_whole, "LOOK_EVERY_S", 0.0):  # a minute has passed
+            self.fs.pipe(str(self.directory / "b"), b"x")
         self.assertEqual(self.hidden(), [foreign], "of another host nobody knows here whether it lives")
         self.assertEqual(self.path.read_bytes(), OLD)
 
@@ -571,12 +608,22 @@ class Runs(Files):
                 lambda: self.fs.mv(str(self.path), str(step)),
                 lambda: self.fs.mv(str(step), str(self.directory / "moved")),
                 lambda: self.fs.cp_file(str(self.path), str(step / "b")),
+                lambda: self.fs.cp_file(str(self.directory), str(step / "b")),
+                lambda: self.fs.makedirs(str(step / "b" / "c")),
+                lambda: self.fs.mkdir(str(step / "b")),
+                lambda: self.fs.rmdir(str(step)),
+                lambda: self.fs.symlink(str(self.path), str(step / "b")),
+                lambda: self.fs.link(str(self.path), str(step / "b")),
+                lambda: self.fs.touch(str(step / "manifest.json"), truncate=False),
             ),
         }
         for text, calls in refused.items():
             for call in calls:
                 with self.assertRaisesRegex(pawl.UsageError, text):
                     call()
+        for call in (self.fs.touch, self.fs.mkdir):
+            with self.assertRaisesRegex(pawl.UsageError, "belongs to a checkpoint of the run"):
+                call(str(self.run_path / "step-00000004"))
         (self.directory / "link").unlink()
         self.assertEqual(sorted(str(path) for path in self.directory.rglob("*")), before)
         self.assertTrue(pawl.verify(self.run_path).ok)

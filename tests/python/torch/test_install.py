@@ -246,6 +246,11 @@ class LooksFirst(FileSystemReader):
         return super().read_data(plan, planner)
 
 
+class CallsByName(FileSystemReader):
+    def __init__(self, path):
+        FileSystemReader.__init__(self, path)
+
+
 class OwnWriter(FileSystemWriter):
     """A program's own."""
 
@@ -343,6 +348,20 @@ class Programs(support.InDirectory):
         pawl.torch.install()
         for again in (copy.copy(before), pickle.loads(pickle.dumps(before))):
             self.assertIs(type(again), FileSystemReader)
+
+    def test_own_readers_in_pickles_and_with_an_init_of_their_own(self):
+        pawl.torch.install(unexpected="allow")
+        dcp.save({"w": torch.ones(2), "v": torch.ones(2)}, checkpoint_id=self.run_path, no_dist=True)
+        for made in (FileSystemReader(self.run_path), LooksFirst(self.run_path), CallsByName(self.run_path)):
+            for reader in (made, pickle.loads(pickle.dumps(made)), copy.copy(made)):
+                with self.subTest(reader=type(reader).__name__):
+                    self.assertIs(type(reader), type(made))
+                    found = {"w": torch.zeros(2)}
+                    dcp.load(found, storage_reader=reader, no_dist=True)
+                    self.assertEqual(found["w"].tolist(), [1, 1])
+        pickled = pickle.dumps(LooksFirst(self.run_path))
+        pawl.torch.uninstall()
+        self.assertIs(type(pickle.loads(pickled)), LooksFirst)
 
     def test_uninstall_ends_all_of_it(self):
         pawl.torch.uninstall()
