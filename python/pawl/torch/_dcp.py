@@ -59,6 +59,7 @@ from .._error import Damaged, Error, Mismatch, NotFound, Timeout, UsageError
 from .._group import Group
 from .._run import Run
 from .._state import Box, State, Tensor
+from .._whole import sync_directory
 from ._group import fail_by_store, group_by_store
 from ._hook import fence_before_steps, leave_steps_alone
 from ._names import entry_name, torch_name
@@ -97,11 +98,17 @@ def _only_mark(directory: pathlib.Path) -> NotFound | None:
 def _leave_mark(directory: pathlib.Path) -> None:
     """After the commit: a mark is never there without a checkpoint, nor half of one."""
     written = directory / f"{_MARK}.tmp"
-    with written.open("wb") as stream:
-        stream.write(_MARK_TEXT)
-        stream.flush()
-        os.fsync(stream.fileno())
-    written.replace(directory / _MARK)
+    try:
+        with written.open("wb") as stream:
+            stream.write(_MARK_TEXT)
+            stream.flush()
+            os.fsync(stream.fileno())
+        written.replace(directory / _MARK)
+        sync_directory(os.fspath(directory))
+    except OSError as why:
+        logger.warning(
+            "%s: the checkpoint is committed, but programs that look for %s do not find it: %s", directory, _MARK, why
+        )
 
 
 # ---- names ---------------------------------------------------------------------------------------

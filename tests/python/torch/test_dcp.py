@@ -146,6 +146,14 @@ class Alone(support.InDirectory):
         with self.assertRaisesRegex(AssertionError, "(?s)there is no checkpoint here, but the mark.*copy the whole"):
             load({"w": torch.ones(3)}, Reader(self.run_path))
 
+    def test_a_mark_that_cannot_be_left_is_said(self):
+        self.run_path.mkdir()
+        (self.run_path / ".metadata.tmp").mkdir()
+        with self.assertLogs("pawl", "WARNING") as logged:
+            save({"w": torch.ones(3)}, Writer(self.run_path))
+        self.assertIn("the checkpoint is committed, but", logged.output[0])
+        self.assertEqual(load({"w": torch.zeros(3)}, Reader(self.run_path))["w"].tolist(), [1.0] * 3)
+
     def test_what_fails_leaves_no_mark(self):
         with self.assertRaises(CheckpointException):
             save({"extra": {"net": torch.nn.Linear(1, 1)}}, Writer(self.run_path))
