@@ -79,7 +79,8 @@ typedef struct pawl_run_options {
      * when the owner is a dead process of the same host, or when it saw no heartbeat for a whole
      * lease. */
     double lease_s;           /* seconds, at least 1 [30] */
-    double takeover_wait_s;   /* seconds to wait for another writer; negative: none [lease_s + 5] */
+    double takeover_wait_s;   /* seconds to wait for another writer, unless it is a process of this
+                                 host that lives: PAWL_EBUSY at once; negative: none [lease_s + 5] */
     double deadline_s;        /* the default of the calls' deadline_s [600] */
     size_t budget_bytes;      /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
     pawl_on_busy on_busy;     /* [PAWL_ON_BUSY_WAIT] */

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from . import _abi
+from ._handle import called_back
 from ._progress import Progress
 
 
@@ -51,7 +52,11 @@ class Callbacks:
                 arguments = given.copy()
                 given.clear()
                 if not self._raised:
-                    call(*arguments)
+                    try:
+                        with called_back():
+                            call(*arguments)
+                    except GeneratorExit as why:  # which would end the generator as close() does
+                        self._raised.append(why)
 
         # No condition within its inner `while`: CPython 3.13 and 3.14 jump back from one outside of `try`.
         def answers() -> Generator[int, Any, None]:

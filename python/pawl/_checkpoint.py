@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -94,7 +95,7 @@ def _step_info(found: _abi.StepInfo) -> StepInfo:
         world_size=found.world_size,
         pinned=found.pinned != 0,
         being_read=found.being_read != 0,
-        metrics=json.loads(found.metrics_json or b"{}"),
+        metrics=metrics_of(found.metrics_json),
         why=decode(found.why),
     )
 
@@ -281,17 +282,25 @@ class Checkpoint(Handle, Mapping[str, Any]):
         super().__init__()
         self._close = lib.pawl_checkpoint_close
         self._free_walk = lib.pawl_entries_free
+        self._uses = 0
+        self._closing: ctypes.c_void_p | None = None  # when it is used no more
         self._walks: set[int] = set()  # which are to be freed before the checkpoint is closed
         options, pointer, info = _open_options(step), ctypes.c_void_p(), _abi.CheckpointInfo()
-        check(lib.pawl_checkpoint_open(path_bytes(path), ctypes.byref(options), ctypes.byref(pointer), error_handle()))
-        self._pointer = pointer
-        check(lib.pawl_checkpoint_describe(pointer, ctypes.byref(info), error_handle()))
+        raw = path_bytes(path)
+        try:
+            check(lib.pawl_checkpoint_open(raw, ctypes.byref(options), ctypes.byref(pointer), error_handle()))
+            self._pointer = pointer
+            check(lib.pawl_checkpoint_describe(pointer, ctypes.byref(info), error_handle()))
+        except BaseException:  # a signal handler's, too: nobody else would close it
+            self._pointer = None
+            self._close(pointer)
+            raise
         self.step: int | None = info.step if info.step >= 0 else None
         self.format = decode(info.format) or ""
         self.path = decode(info.path) or ""
         self.framework = decode(info.framework) or ""
         self.world_size: int = info.world_size
-        self.metrics: dict[str, float] = json.loads(info.metrics_json or b"{}")
+        self.metrics: dict[str, float] = metrics_of(info.metrics_json)
         self._entries: int = info.entries
 
     # ---- as a mapping ----
@@ -431,7 +440,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
         if group is not None:
             options.group = ctypes.pointer(group._struct)
             options.group_deadline_s = group_deadline_s or 0.0
-        with calling(group), self._held() as pointer, state._held() as restored:
+        with calling(group), self._used() as pointer, state._held() as restored:
             refuse_read_only(state)
             call = functools.partial(lib.pawl_checkpoint_restore, pointer, restored)
             return restore_by(call, state, options, supply, progress)
@@ -462,7 +471,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
                 stop=callbacks.stop,
             )
             result = _abi.VerifyResult()
-            with self._held() as pointer:
+            with self._used() as pointer:
                 status = lib.pawl_checkpoint_verify(
                     pointer, ctypes.byref(options), ctypes.byref(result), error_handle()
                 )
@@ -478,11 +487,31 @@ class Checkpoint(Handle, Mapping[str, Any]):
         if self._getpid() != self._pid:  # where a thread that is not here may have the lock
             return
         with self._lock:  # until it is closed: an iterator of another thread frees its own
-            pointer = self._take()
-            if pointer is not None:
-                for walk in list(self._walks):
-                    self._free(walk)
-                self._close(pointer)
+            self._refuse_inside()
+            if self._pointer is not None:
+                self._closing = self._pointer  # before it is forgotten: a signal handler may raise at any point
+                self._pointer = None
+            self._close_unused()
+
+    def _close_unused(self) -> None:
+        """With the lock. A signal handler may close it in the middle of a call."""
+        if self._uses == 0 and self._closing is not None:
+            for walk in list(self._walks):
+                self._free(walk)
+            pointer, self._closing = self._closing, None
+            self._close(pointer)
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[ctypes.c_void_p]:
+        """The pointer, for a call that asks the program now and then whether to go on."""
+        with self._held() as pointer:
+            before = self._uses
+            try:
+                self._uses = before + 1
+                yield pointer
+            finally:
+                self._uses = before
+                self._close_unused()
 
     def __del__(self) -> None:
         if hasattr(self, "_close"):
@@ -515,6 +544,11 @@ def verify(path: Path, step: int | None = None, progress: Progress | bool = Fals
     """
     with Checkpoint(path, step) as checkpoint:
         return checkpoint.verify(progress)
+
+
+def metrics_of(text: bytes | None) -> dict[str, float]:
+    """Of a checkpoint; NaN and the infinities are texts in JSON."""
+    return {name: float(value) for name, value in json.loads(text or b"{}").items()}
 
 
 # ---- events --------------------------------------------------------------------------------------

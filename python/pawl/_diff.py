@@ -167,7 +167,7 @@ def _compare(a: Checkpoint, b: Checkpoint, structure_only: bool, progress: Progr
         result = _abi.DiffResult()
         # Two threads that compare the same two take the locks in one order.
         first, second = sorted((a, b), key=id)
-        with first._held(), second._held(), a._held() as pointer_a, b._held() as pointer_b:
+        with first._used(), second._used(), a._used() as pointer_a, b._used() as pointer_b:
             status = lib.pawl_checkpoint_diff(
                 pointer_a, pointer_b, ctypes.byref(options), ctypes.byref(result), error_handle()
             )

@@ -17,6 +17,25 @@ from ._error import Error, UsageError
 logger = logging.getLogger("pawl")
 
 
+class _Inside(threading.local):
+    """How many functions of the program this thread is in that libpawl has called."""
+
+    calls = 0
+
+
+_inside = _Inside()
+
+
+@contextlib.contextmanager
+def called_back() -> Iterator[None]:
+    """Around what libpawl calls: a handle whose call it is takes no other one."""
+    try:
+        _inside.calls += 1
+        yield
+    finally:
+        _inside.calls -= 1
+
+
 class Handle:
     """A pointer into libpawl, with a lock: calls of several threads come one after another."""
 
@@ -27,6 +46,7 @@ class Handle:
         self._pointer: ctypes.c_void_p | None = None
         self._lock = threading.RLock()  # entered in C: no signal handler runs between taking it and holding it
         self._pid = os.getpid()
+        self._held_at: int | None = None  # how many of the program's functions this thread was in when it took it
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -40,9 +60,23 @@ class Handle:
         """The pointer, for this thread alone."""
         self._check_process()
         with self._lock:
+            self._refuse_inside()
             if self._pointer is None:
                 raise UsageError(f"the {self._what} is closed")
-            yield self._pointer
+            before = self._held_at
+            try:
+                self._held_at = _inside.calls if before is None else before
+                yield self._pointer
+            finally:
+                self._held_at = before
+
+    def _refuse_inside(self) -> None:
+        """With the lock. Libpawl may be in a call of it, and have called what calls it now."""
+        if self._held_at is not None and _inside.calls > self._held_at:
+            raise UsageError(
+                f"the {self._what} is in a call, which has called this function (progress=, supply=, or a handler of "
+                "the log): use it when that call has returned"
+            )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise UsageError(
@@ -59,6 +93,7 @@ class Handle:
         if self._getpid() != self._pid:
             return None
         with self._lock:
+            self._refuse_inside()
             pointer, self._pointer = self._pointer, None
             return pointer
 

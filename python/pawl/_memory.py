@@ -168,12 +168,20 @@ def _of_array_interface(name: str, array: Any, interface: dict[str, Any]) -> Mem
     dtype = Dtype.F64 if parts else _OF_NAME.get(named) or _OF_TYPESTR.get(kind)
     if dtype is None:
         raise _refuse(name, f"elements of type {named or typestr} cannot be saved")
+    if interface.get("mask") is not None or type(array).__name__ == "MaskedArray":
+        raise _refuse(name, "it has a mask, which is not saved; save its data and its mask as two tensors")
     data = interface.get("data")
     if data is None:
         raise _refuse(name, "its array interface does not say where its memory is")
-    address, read_only = data
+    owner: object = (array, interface)  # who makes an array for this call alone holds it by the interface
+    if isinstance(data, tuple):
+        address, read_only = data
+    else:
+        held = _HeldBuffer(data)
+        owner, read_only = (array, held), bool(held.view.readonly)
+        address = (held.view.buf or 0) + interface.get("offset", 0)
     strides = interface.get("strides")
-    memory = Memory(dtype, tuple(interface["shape"]), strides and tuple(strides), address, not read_only, array)
+    memory = Memory(dtype, tuple(interface["shape"]), strides and tuple(strides), address, not read_only, owner)
     return _of_complex128(memory) if parts else memory
 
 
@@ -332,9 +340,19 @@ def memory_of(name: str, array: Any) -> Memory:
         return array
     interface = getattr(array, "__array_interface__", None)
     if interface is not None:
-        found = _of_array_interface(name, array, interface)
+        try:
+            found = _of_array_interface(name, array, interface)
+        except UsageError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError) as why:
+            raise _refuse(name, f"its __array_interface__ is not one: {why!r}") from why
     elif hasattr(array, "__dlpack__"):
-        found = _of_dlpack(name, array)
+        try:
+            found = _of_dlpack(name, array)
+        except UsageError:
+            raise
+        except ValueError as why:
+            raise _refuse(name, f"its __dlpack__ gives no tensor: {why}") from why
     else:
         try:
             memoryview(array)

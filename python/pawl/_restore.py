@@ -11,7 +11,7 @@ from ._abi import Status
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of
 from ._error import Mismatch, UsageError, error_handle, failure
-from ._handle import fill_options, text_bytes, whole_number
+from ._handle import called_back, fill_options, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
 from ._progress import Progress, shown
@@ -39,7 +39,8 @@ class Supplying:
                 self._step = step
                 self._given = {}
             entry = entry_of(found.contents)  # type: ignore[attr-defined]
-            given = self._supply(entry)
+            with called_back():
+                given = self._supply(entry)
             if given is None:
                 return 0
             self._given[entry.name] = describe(entry.name, given, tensor.contents)  # type: ignore[attr-defined]
@@ -99,7 +100,7 @@ def restore_by(
     """
     supplying = None if supply is None else Supplying(supply, options)
     report = ctypes.c_void_p()
-    with Callbacks() as callbacks, shown(progress, "restoring") as tell:
+    with Callbacks() as callbacks, shown(progress, "restoring") as tell, state.being_restored():
         interruptible = Interruptible(options, callbacks.have_raised)
         options.progress = callbacks.progress(tell)
         status = call(ctypes.byref(options), ctypes.byref(report), error_handle())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import ctypes
 import dataclasses
@@ -21,7 +22,16 @@ from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._callbacks import Callbacks
 from ._error import Error, UsageError, check, decode, error_handle, failure
 from ._group import Group, calling
-from ._handle import Handle, close_after, fill_options, path_bytes, text_bytes, whole_number, whole_numbers
+from ._handle import (
+    Handle,
+    called_back,
+    close_after,
+    fill_options,
+    path_bytes,
+    text_bytes,
+    whole_number,
+    whole_numbers,
+)
 from ._interrupt import Interruptible
 from ._library import lib
 from ._progress import Progress, shown
@@ -46,7 +56,11 @@ _LEVELS = {
 
 @_abi.LOG_FUNCTION  # type: ignore[untyped-decorator]
 def _write_log(_context: int | None, level: int, text: bytes) -> None:
-    logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", decode(text))
+    try:
+        with called_back():
+            logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", decode(text))
+    except KeyboardInterrupt:  # nobody is there to raise it to: Ctrl-C comes once more, when this has returned
+        _thread.start_new_thread(_thread.interrupt_main, ())
 
 
 # A thread of libpawl may log until the process is gone: the function is never freed.
@@ -166,7 +180,8 @@ class Run(Handle):
         save_every_s: seconds, for `due` [never by time].
         framework: who writes, for people: "trainer 1.0".
         lease_s: seconds without a heartbeat after which another process may take the run over [30].
-        takeover_wait_s: seconds to wait for another writer [lease_s + 5]; negative: none.
+        takeover_wait_s: seconds to wait for another writer [lease_s + 5]; negative: none. A process of this
+            host that lives is not waited for.
         deadline_s: seconds that each call may wait [600].
         budget_bytes: staging memory of a save, at most [256 MiB].
         budget_ready: the budget gets its memory as the run is opened, so that the first fence is fast.
@@ -264,19 +279,25 @@ class Run(Handle):
                 "group_deadline_s": group_deadline_s,
             },
         )
-        with calling(group):
-            self._open(options)
-        _open_runs.add(self)
+        self._opened = ctypes.c_void_p()
+        try:
+            with calling(group):
+                self._open(options)
+        except BaseException:  # a signal handler's, too: nobody else would close it
+            _open_runs.discard(self)
+            pointer, self._pointer = self._opened, None
+            lib.pawl_run_close(pointer, -1.0, error_handle())
+            raise
 
     def _open(self, options: _abi.RunOptions) -> None:
         self._interruptible = Interruptible(options)
-        pointer = ctypes.c_void_p()
         path = path_bytes(self.path)
-        status = lib.pawl_run_open(path, ctypes.byref(options), ctypes.byref(pointer), error_handle())
+        status = lib.pawl_run_open(path, ctypes.byref(options), ctypes.byref(self._opened), error_handle())
         if status != Status.OK:
             self._interruptible.check()
         check(status)
-        self._pointer = pointer
+        self._pointer = self._opened
+        _open_runs.add(self)
 
     def __repr__(self) -> str:
         return f"<pawl.Run {self.path!r}{', closed' if self.closed else ''}>"
@@ -384,7 +405,8 @@ class Run(Handle):
     ) -> None:
         """Saves and waits until it is durable, at most `grace_s` seconds in all.
 
-        Signal handlers run meanwhile only where tensors are ``copied``, and once it has ended.
+        Signal handlers run meanwhile only where tensors are ``copied``, and once it has ended; so does
+        Ctrl-C.
 
         Raises:
             Timeout: it was too short, and the save was given up; says which step is safe.
@@ -578,6 +600,8 @@ class Run(Handle):
     def _close(self, timeout: float | None) -> None:
         if self.closed:
             return
+        with self._lock:
+            self._refuse_inside()
         problem: Error | None = None
         try:
             self.wait(timeout)
@@ -588,10 +612,11 @@ class Run(Handle):
         if pointer is None:
             return
         status = lib.pawl_run_close(pointer, -1.0 if problem is not None else self._deadline_s, error_handle())
-        if self._interruptible.ended():  # it is open still
+        if status == Status.EUSAGE or self._interruptible.ended():  # it is open still
             self._pointer = pointer
             _open_runs.add(self)
             self._interruptible.check()
+            check(status)
         if status in (Status.ETIMEOUT, Status.EIO) or problem is not None:
             _still_read.extend(self._reading)
         self._reading.clear()
@@ -642,11 +667,17 @@ def _choice(argument: str, value: str, choices: type[OnBusy] | type[Io] | type[I
 @atexit.register
 def _close_all() -> None:
     """A save in flight at exit is finished: nothing is lost, and nothing reads freed memory."""
+    ended: BaseException | None = None
     for run in list(_open_runs):
         try:
             run.close()
         except Error as why:
             logger.error("closing %s at exit: %s", run.path, why)
+        except BaseException as why:  # Ctrl-C gives up this one alone
+            logger.error("closing %s at exit: %r", run.path, why)
+            ended = why
+    if ended is not None:
+        raise ended
 
 
 # ---- preemption ----------------------------------------------------------------------------------

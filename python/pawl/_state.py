@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import ctypes
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -74,6 +77,11 @@ class Tensor:
         self.replica = replica
         self.replica_count = replica_count
         self.copied = copied
+
+    @property
+    def says_more(self) -> bool:
+        """Than where its memory is."""
+        return self.copied or self.role != "model" or self.replicated or self.replica_count != 0
 
 
 def require_state(state: object) -> None:
@@ -196,7 +204,8 @@ class State(Handle):
     What is assigned decides what the entry is: ``bool``, ``int`` (64 bits), ``float``, ``str``,
     ``bytes``, ``dict`` and ``list`` (as JSON: keys come back as text, tuples as lists) are values;
     everything else must be an array, or a `Tensor` that says more of one. Assigning to a tensor of
-    the state gives it new memory, which must have the dtype and shape of the old. Reading a tensor
+    the state gives it new memory, which must have the dtype and shape of the old; what else was said of it
+    stays. A scalar of NumPy is the number that it is. Reading a tensor
     gives back the array that was assigned, reading a value the value, as it is after a restore. A
     value keeps its role.
 
@@ -217,6 +226,8 @@ class State(Handle):
         self._kinds: dict[str, Kind] = {}
         self._values: dict[str, tuple[str, bool]] = {}  # role, per rank
         self._tensors: dict[str, tuple[object, list[Memory]]] = {}
+        self._about: dict[str, Tensor] = {}  # of those of which more is known than their memory
+        self._restored = False
         if entries is not None:
             self.update(entries)
 
@@ -228,10 +239,7 @@ class State(Handle):
     # ---- as a mapping ----
 
     def __setitem__(self, name: str, entry: Any) -> None:
-        if isinstance(entry, (bool, int, float, str, bytes, dict, list)):
-            self.set(name, entry)
-        else:
-            self.update({name: entry})
+        self.update({name: entry})
 
     def __getitem__(self, name: str) -> Any:
         with self._held() as pointer:
@@ -248,9 +256,11 @@ class State(Handle):
     def __delitem__(self, name: str) -> None:
         """Removes an entry. Raises Busy where a save still reads it."""
         with self._held() as pointer:
+            self._refuse_restored()
             check(lib.pawl_state_remove(pointer, text_bytes("the name", name), error_handle()))
             del self._kinds[name]
             self._tensors.pop(name, None)
+            self._about.pop(name, None)
             self._values.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
@@ -285,7 +295,9 @@ class State(Handle):
         updated: list[tuple[str, Tensor]] = []
         values: list[tuple[str, Value]] = []
         with self._held() as pointer:
-            for name, entry in tensors.items():
+            self._refuse_restored()
+            for name, given in tensors.items():
+                entry = _scalar_value(given)
                 if isinstance(entry, (bool, int, float, str, bytes, dict, list)):
                     values.append((name, entry))
                     continue
@@ -294,7 +306,7 @@ class State(Handle):
                         f"{name} is a tuple, which is neither an array nor a value: give a list, to keep it as JSON, "
                         "or pawl.Tensor(boxes, shape=...)"
                     )
-                tensor = entry if isinstance(entry, Tensor) else Tensor(entry)
+                tensor = entry if isinstance(entry, Tensor) else self._as_before(name, entry)
                 (updated if name in self._tensors else added).append((name, tensor))
             self._hand_over(pointer, lib.pawl_state_update_tensors, updated)
             self._hand_over(pointer, lib.pawl_state_add_tensors, added)
@@ -309,7 +321,21 @@ class State(Handle):
             described.describe(i, name, tensor)
         check(call(pointer, described.tensors, len(tensors), error_handle()))
         self._tensors.update(described.owners)
+        for name, tensor in tensors:
+            if tensor.says_more:
+                self._about[name] = tensor
+            else:
+                self._about.pop(name, None)
         self._kinds.update((name, Kind.TENSOR) for name, _ in tensors)
+
+    def _as_before(self, name: str, array: Any) -> Tensor:
+        """An array by itself: what was said of the tensor whose memory it takes the place of still holds."""
+        before = self._about.get(name)
+        if before is None or isinstance(before.array, (list, tuple)):
+            return Tensor(array)
+        again = copy.copy(before)
+        again.array = array
+        return again
 
     def set(self, name: str, value: Value, *, role: str | None = None, per_rank: bool | None = None) -> None:
         """Sets a value: adds the entry, or replaces the value of one of the same kind.
@@ -327,6 +353,7 @@ class State(Handle):
         """
         raw = text_bytes("the name", name)
         with self._held() as pointer:
+            self._refuse_restored()
             old_role, old_per_rank = self._values.get(name, ("other", False))
             role = old_role if role is None else role
             per_rank = old_per_rank if per_rank is None else per_rank
@@ -344,11 +371,27 @@ class State(Handle):
         """
         raw = text_bytes("the name", name)
         with self._held() as pointer:
+            self._refuse_restored()
             role = self._values.get(name, ("other", False))[0] if role is None else role
             text = _json_text(name, value)
             check(lib.pawl_state_set_json(pointer, raw, role_of(role), text, error_handle()))
             self._kinds[name] = Kind.JSON
             self._values[name] = role, False
+
+    @contextlib.contextmanager
+    def being_restored(self) -> Iterator[None]:
+        """Nobody changes which entries there are, and their memory stays where it is."""
+        kept = dict(self._tensors)
+        try:
+            self._restored = True
+            yield
+        finally:
+            self._restored = False
+            kept.clear()
+
+    def _refuse_restored(self) -> None:
+        if self._restored:
+            raise UsageError("the state is being restored: change it when that call has returned")
 
     def take_supplied(self, given: Mapping[str, Supplied]) -> None:
         """Notes tensors that a restore has added."""
@@ -360,6 +403,17 @@ class State(Handle):
         """Names of the tensors whose memory may not be written to, so that none can be restored."""
         with self._held():
             return [name for name, (_, memories) in self._tensors.items() if not all(m.writable for m in memories)]
+
+
+def _scalar_value(entry: Any) -> Any:
+    """A scalar of NumPy as the number that it is: its own memory is made anew for each look at it."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(entry, numpy.generic):
+        return entry
+    value = entry.item()
+    if isinstance(value, numpy.generic) and entry.dtype.kind == "V":  # of ml_dtypes
+        value = float(entry)
+    return value
 
 
 def _refuse_keys_that_became_one(pairs: list[tuple[str, object]]) -> None:
@@ -397,6 +451,8 @@ def _set(pointer: ctypes.c_void_p, name: bytes, role: int, value: Value, per_ran
         check(lib.pawl_state_set_int64(pointer, name, role, value, err))
         return Kind.INT64
     if isinstance(value, (int, float)):
+        if isinstance(value, int) and not (-(2**1023) < value < 2**1023 and float(value) == value):
+            raise UsageError(f"{name.decode()}: {value} is not exact as a float, which this entry is")
         check(lib.pawl_state_set_float64(pointer, name, role, value, err))
         return Kind.FLOAT64
     if isinstance(value, str):

@@ -421,6 +421,14 @@ class Restoring(support.InDirectory):
 
 
 class Looking(support.InDirectory):
+    def test_metrics_are_numbers_whatever_they_are(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(MIB), 1, metrics={"loss": float("nan"), "gain": float("-inf")})
+        (info,) = pawl.ls(self.run_path)
+        with pawl.open(self.run_path) as checkpoint:
+            for metrics in (info.metrics, checkpoint.metrics):
+                self.assertEqual((metrics["gain"], str(metrics["loss"])), (float("-inf"), "nan"))
+
     def test_ls_events_doctor(self):
         with pawl.Run(self.run_path) as run:
             run.save(states(MIB), 5, metrics={"loss": 2})

@@ -72,6 +72,14 @@ class Values(support.InDirectory):
             state["v"] = (1, 2)
         self.assertEqual(len(state), 0)
 
+    def test_a_float_takes_whole_numbers_that_it_can_hold(self):
+        state = pawl.State({"x": 1.5})
+        state["x"] = 2**53
+        self.assertEqual(state["x"], float(2**53))
+        for number in (2**53 + 1, 10**400):
+            with self.assertRaisesRegex(pawl.UsageError, "is not exact as a float"):
+                state["x"] = number
+
     def test_a_value_has_one_kind(self):
         state = pawl.State({"x": 1})
         with self.assertRaises(pawl.UsageError) as caught:
@@ -192,6 +200,25 @@ class Buffers(support.InDirectory):
         gc.collect()
         buffer.append(1)
 
+    def test_an_array_interface_over_bytes(self):
+        interface = {"typestr": "|u1", "shape": (1, 2), "data": b"abc", "offset": 1, "version": 3}
+        image = type("Image", (), {"__array_interface__": interface})()
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"x": image}), 1)
+            run.wait()
+            with self.assertRaisesRegex(pawl.UsageError, "read-only"):
+                run.restore(pawl.State({"x": image}))
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(bytes(checkpoint["x"].read().buffer), b"bc")
+
+    def test_protocols_that_are_not_kept(self):
+        for given in ({}, {"typestr": ""}, {"typestr": "|u1", "shape": 3, "data": (0, False)}, 7):
+            with self.subTest(given=given), self.assertRaisesRegex(pawl.UsageError, "^x: "):
+                pawl.State({"x": type("Array", (), {"__array_interface__": given})()})
+        lies = {"__dlpack_device__": lambda self: (1, 0), "__dlpack__": lambda self, **_: None}
+        with self.assertRaisesRegex(pawl.UsageError, "^x: its __dlpack__ gives no tensor"):
+            pawl.State({"x": type("Array", (), lies)()})
+
     def test_what_is_no_array(self):
         for value in (object(), {1, 2}, 1j, None):
             with self.subTest(value=value), self.assertRaisesRegex(pawl.UsageError, "x: .* is no array"):
@@ -228,6 +255,20 @@ class Buffers(support.InDirectory):
             run.save(state, 1)
         with pawl.open(self.run_path) as checkpoint:
             self.assertEqual(bytes(checkpoint["x"].read().buffer), b"def")
+
+    def test_new_memory_is_of_the_same_tensor(self):
+        kernel, moment = bytearray(8), bytearray(8)
+        state = pawl.State({"kernel": pawl.Tensor(kernel, copied=True)})
+        state["m"] = pawl.Tensor(moment, slot_of="kernel", slot="adam/m")
+        again, later = bytearray(b"12345678"), bytearray(b"abcdefgh")
+        state["kernel"], state["m"] = again, later
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+            again[:] = bytes(8)  # it is copied, as it was before
+            run.wait()
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(bytes(checkpoint["kernel"].read().buffer), b"12345678")
+            self.assertEqual(checkpoint.entry("m").slot, "adam/m")
 
     def test_boxes(self):
         halves = [
@@ -351,6 +392,44 @@ class WithNumPy(support.InDirectory):
             target = self.numpy.zeros(4)
             run.restore(pawl.State({"x": Exporter(target)}))
         self.numpy.testing.assert_array_equal(target, found)
+
+    def test_scalars_are_numbers(self):
+        numpy = self.numpy
+        scalars = {f"lr{i}": numpy.float32(i + 0.5) for i in range(50)}
+        scalars.update(step=numpy.int64(7), on=numpy.bool_(True), text=numpy.str_("a"))
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State(scalars), 1)
+            run.wait()
+            state = pawl.State({name: type(value)(0) for name, value in scalars.items()})
+            run.restore(state)
+        for name, value in scalars.items():
+            self.assertEqual(state[name], value.item())
+        for unfit in (numpy.complex64(1), numpy.datetime64(0, "s")):
+            with self.assertRaisesRegex(pawl.UsageError, "^x: "):
+                pawl.State({"x": unfit})
+
+    def test_an_interface_whose_memory_is_made_for_each_look(self):
+        numpy = self.numpy
+
+        class Makes:
+            @property
+            def __array_interface__(self):
+                made = numpy.full(1000, 7.0)
+                return {**made.__array_interface__, "held": made}
+
+        state = pawl.State({"x": Makes()})
+        others = [numpy.zeros(1000) for _ in range(100)]
+        with pawl.Run(self.run_path) as run:
+            run.save(state, 1)
+            run.wait()
+            run.restore(state)
+        self.assertFalse(any(other.any() for other in others))
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(set(numpy.asarray(checkpoint["x"]).tolist()), {7.0})
+
+    def test_a_mask_is_refused(self):
+        with self.assertRaisesRegex(pawl.UsageError, "^x: it has a mask"):
+            pawl.State({"x": self.numpy.ma.masked_array([1.0, 2.0], mask=[0, 1])})
 
     def test_strides(self):
         numpy = self.numpy
