@@ -71,7 +71,8 @@ typedef struct pawl_box {
  * `data` may be memory of any kind: a save only reads it, up to the end of pawl_fence; a restore
  * writes to it. Whether it is there is not asked. If it is unmapped, or is that of a mapped file
  * which is cut short, or is restored into and read-only, the process gets the signal (SIGSEGV,
- * SIGBUS) that it would get by touching it itself.
+ * SIGBUS) that it would get by touching it itself. Two entries may share memory; a restore leaves
+ * in it what one of them had.
  */
 typedef struct pawl_tensor {
     size_t struct_size;

@@ -210,7 +210,8 @@ class State(Handle):
     value keeps its role.
 
     The arrays are referenced as long as they are in the state, and must not change between
-    `Run.save` and `Run.fence`. Names are listed in the order in which they were added.
+    `Run.save` and `Run.fence`. Where two entries share memory, a restore leaves in it what one of
+    them had. Names are listed in the order in which they were added.
 
     Threads: calls of several threads come one after another.
     """
