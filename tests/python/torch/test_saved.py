@@ -278,7 +278,11 @@ class Refused(Saved):
             warnings.simplefilter("ignore")
             module = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 4)))
             state = module.state_dict()
-        self.assertIsInstance(state["0._packed_params._packed_params"], tuple)
+            torch.save({"model": state}, self.directory / "x.pt")
+            loaded = torch.load(self.directory / "x.pt")["model"]
+        packed = "0._packed_params._packed_params"
+        self.assertIsInstance(state[packed], tuple)
+        self.assertTrue(torch.equal(loaded[packed][0].int_repr(), state[packed][0].int_repr()))
         self.refused(
             {"model": state},
             "object.model.0._packed_params._packed_params.0 is a tensor of the kind quantized",
