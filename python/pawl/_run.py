@@ -19,7 +19,7 @@ from typing import Any
 from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._callbacks import Callbacks
-from ._error import Error, UsageError, check, decode, error_handle, failure
+from ._error import Error, UsageError, check, decode, error_handle, failure, log_text
 from ._group import Group, calling
 from ._handle import Handle, close_after, fill_options, path_bytes, text_bytes, whole_number, whole_numbers
 from ._interrupt import Interruptible
@@ -46,7 +46,7 @@ _LEVELS = {
 
 @_abi.LOG_FUNCTION  # type: ignore[untyped-decorator]
 def _write_log(_context: int | None, level: int, text: bytes) -> None:
-    logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", decode(text))
+    logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", log_text(text))
 
 
 # A thread of libpawl may log until the process is gone: the function is never freed.
