@@ -629,6 +629,9 @@ class Looking(support.InDirectory):
             run.save(pawl.State({"x": bytearray(4 << 20)}), 2)
             with self.assertRaises(pawl.Busy) as caught:
                 run.save(pawl.State({"x": 1}), 3)
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
         self.assertEqual(caught.exception.next, "call Run.wait() first, save less often, or choose on_busy='wait'")
 
     def test_the_log_goes_to_logging(self):
