@@ -79,8 +79,7 @@ typedef struct pawl_run_options {
      * when the owner is a dead process of the same host, or when it saw no heartbeat for a whole
      * lease. */
     double lease_s;           /* seconds, at least 1 [30] */
-    double takeover_wait_s;   /* seconds to wait for another writer, unless it is a process of this
-                                 host that lives: PAWL_EBUSY at once; negative: none [lease_s + 5] */
+    double takeover_wait_s;   /* for a writer that may be dead; negative: none [lease_s + 5] */
     double deadline_s;        /* the default of the calls' deadline_s [600] */
     size_t budget_bytes;      /* staging memory of a save, at most [256 MiB]; at least 8 MiB */
     pawl_on_busy on_busy;     /* [PAWL_ON_BUSY_WAIT] */
@@ -128,11 +127,10 @@ typedef struct pawl_run_options {
     int budget_ready;
     /* Asked at least every 0.1 s, on the caller's thread, while pawl_run_open and pawl_restore wait
      * or read, pawl_run_close waits, and pawl_save copies. Not 0, as after Ctrl-C: that call ends
-     * with PAWL_ECANCELED once reads and copies under way have ended, and does not ask again.
-     * Nothing is lost: the run is not opened; not closed, and the handle stays; not restored (see
-     * there); or the save is given up. Other ranks hear of it where they next meet, as of any
-     * failure, or find this one missing (S11). A group's callbacks are not interrupted. It makes no
-     * calls on the state; calls on the run fail with PAWL_EUSAGE. [none] */
+     * with PAWL_ECANCELED once reads and copies under way have ended, and does not ask again. The
+     * run is not opened; not closed, and the handle stays; not restored (see there); or the save is
+     * given up. Other ranks hear of it where they next meet, or find this one missing (S11). A
+     * group's callbacks are not interrupted. It calls neither state nor run (PAWL_EUSAGE) [none] */
     int (*interrupted)(void *context);
     void *interrupted_context; /* lives as long as the run */
 } pawl_run_options;
@@ -175,8 +173,7 @@ typedef struct pawl_save_options {
     size_t metric_count;        /* at most PAWL_MAX_METRICS; names by the rules of entries' names */
     size_t metric_size;         /* sizeof(pawl_metric); needed where metric_count is not 0 */
     int pin;                    /* 1: retention never removes this checkpoint [0] */
-    double deadline_s;          /* waiting for the previous save, and copying tensors that are
-                                   `copied`, both together [the run's] */
+    double deadline_s;          /* for PAWL_ON_BUSY_WAIT and copying `copied` tensors [the run's] */
 } pawl_save_options;
 
 /*
@@ -211,8 +208,7 @@ PAWL_API int pawl_fenced(const pawl_run *run);
  * outcome was known: the manifest is durable, or the save failed, or, on ranks other than 0, rank 0
  * said so. busy_wait_s to commit_s are parts of it, in this order; the rest passes before the first
  * byte: a thread, room, a directory, a file, a full buffer. Events, `pawl ls` and `pawl top` have
- * the same numbers. What is said of pawl_fence counts pawl_save, too, while it copies tensors that
- * are `copied`; these times pass while the save is written, and are no further parts of total_s.
+ * the same numbers. The fence's pass meanwhile, in pawl_fence, and in pawl_save for `copied`.
  */
 typedef struct pawl_save_stats {
     size_t struct_size;          /* sizeof(pawl_save_stats) */

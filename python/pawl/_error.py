@@ -183,7 +183,7 @@ def decode(text: bytes | None) -> str | None:
     return None if text is None else text.decode("utf-8", "surrogateescape")
 
 
-#: Calls that messages advise, as this package has them.
+#: Calls and choices that messages advise, as this package has them.
 _CALLS = {
     "pawl_run_open": "pawl.Run(...)",
     "pawl_run_close": "Run.close()",
@@ -199,14 +199,23 @@ _CALLS = {
     "pawl_wait": "Run.wait()",
     "pawl_checkpoint_open": "pawl.open()",
     "pawl_checkpoint_restore": "Checkpoint.restore()",
+    "PAWL_ON_BUSY_WAIT": "on_busy='wait'",
 }
 
 
+#: Of advice alone, and not what is part of a path: users' names may be those of calls.
+_CALL = re.compile(r"(?<![\w/.-])(?:pawl_[a-z_]+|PAWL_[A-Z_]+)(?![\w/-])")
+_ADVICE = re.compile(r"^  (?:safe|next): .*$", re.MULTILINE)
+
+
 def _in_python(text: str | None) -> str | None:
-    """A message with the names of this package's own calls."""
-    if text is None or "pawl_" not in text:
-        return text
-    return re.sub(r"\bpawl_[a-z_]+\b", lambda call: _CALLS.get(call.group(), call.group()), text)
+    """Advice with the names of this package's own calls."""
+    return text and _CALL.sub(lambda call: _CALLS.get(call.group(), call.group()), text)
+
+
+def log_text(text: bytes) -> str:
+    """What the library logs, its advice with the names of this package's own calls."""
+    return _ADVICE.sub(lambda line: _in_python(line.group()) or "", decode(text) or "")
 
 
 def _part(handle: ctypes.c_void_p, part: ErrorPart) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any
 from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._callbacks import Callbacks
-from ._error import Error, UsageError, check, decode, error_handle, failure
+from ._error import Error, UsageError, check, decode, error_handle, failure, log_text
 from ._group import Group, calling
 from ._handle import (
     Handle,
@@ -58,7 +58,7 @@ _LEVELS = {
 def _write_log(_context: int | None, level: int, text: bytes) -> None:
     try:
         with called_back():
-            logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", decode(text))
+            logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", log_text(text))
     except KeyboardInterrupt:  # nobody is there to raise it to: Ctrl-C comes once more, when this has returned
         _thread.start_new_thread(_thread.interrupt_main, ())
 

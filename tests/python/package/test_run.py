@@ -421,14 +421,6 @@ class Restoring(support.InDirectory):
 
 
 class Looking(support.InDirectory):
-    def test_metrics_are_numbers_whatever_they_are(self):
-        with pawl.Run(self.run_path) as run:
-            run.save(states(MIB), 1, metrics={"loss": float("nan"), "gain": float("-inf")})
-        (info,) = pawl.ls(self.run_path)
-        with pawl.open(self.run_path) as checkpoint:
-            for metrics in (info.metrics, checkpoint.metrics):
-                self.assertEqual((metrics["gain"], str(metrics["loss"])), (float("-inf"), "nan"))
-
     def test_ls_events_doctor(self):
         with pawl.Run(self.run_path) as run:
             run.save(states(MIB), 5, metrics={"loss": 2})
@@ -625,6 +617,22 @@ class Looking(support.InDirectory):
                 self.run_path,
             )
         self.assertIn(f"pid {os.getpid()}", done.stdout, done.stderr)
+
+    def test_advice_names_calls_of_python_and_paths_as_they_are(self):
+        path = self.directory / "pawl_save"
+        with pawl.Run(path) as run:
+            run.save(pawl.State({"x": 1}), 1)
+        with self.assertRaises(pawl.NotFound) as caught, pawl.open(path, step=3):
+            pass
+        self.assertIn(f"pawl ls {path}", caught.exception.next)
+        with pawl.Run(path, on_busy="error", bandwidth_bytes_per_s=1 << 20, in_flight_bytes=1 << 20) as run:
+            run.save(pawl.State({"x": bytearray(4 << 20)}), 2)
+            with self.assertRaises(pawl.Busy) as caught:
+                run.save(pawl.State({"x": 1}), 3)
+            run.cancel()
+            with self.assertRaises(pawl.Canceled):
+                run.wait()
+        self.assertEqual(caught.exception.next, "call Run.wait() first, save less often, or choose on_busy='wait'")
 
     def test_the_log_goes_to_logging(self):
         logger = logging.getLogger("pawl")

@@ -158,6 +158,14 @@ class Values(support.InDirectory):
         with self.assertRaisesRegex(pawl.UsageError, "v: .*two keys of a dict are both '1'"):
             pawl.State({"v": {"a": [{"1": 1, 1: 2}]}})
 
+    def test_metrics_are_numbers_whatever_they_are(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({"x": 1}), 1, metrics={"loss": float("nan"), "gain": float("-inf")})
+        (info,) = pawl.ls(self.run_path)
+        with pawl.open(self.run_path) as checkpoint:
+            for metrics in (info.metrics, checkpoint.metrics):
+                self.assertEqual((metrics["gain"], str(metrics["loss"])), (float("-inf"), "nan"))
+
 
 class Buffers(support.InDirectory):
     """Arrays without NumPy."""

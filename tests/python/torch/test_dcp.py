@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed.checkpoint: what it does by itself, silently where it fails, and what it does through pawl."""
 
+import io
 import logging
 import os
 import pathlib
+import pickle
 import shutil
 import warnings
 
@@ -194,8 +196,6 @@ class Alone(support.InDirectory):
                 self.assertTrue(torch.equal(found[name], tensor), (i, name))
 
     def test_a_process_cannot_save_by_reference(self):
-        import pickle
-
         writer = Writer(self.run_path, zero_copy=True)
         writer.stage({"w": torch.ones(1)})
         with self.assertRaisesRegex(pawl.UsageError, "with threads"):
@@ -271,6 +271,8 @@ class Pairs(support.InDirectory):
         self.assertIn("planner=DefaultLoadPlanner(allow_partial_load=True)", caught.exception.next)
         self.assertEqual([state["w"].sum(), state["n"]], [0, 2])
         right = {"w": torch.zeros(2, 3), "x": torch.zeros(5), "n": 2}
+        with self.assertRaisesRegex(RuntimeError, r"Missing key in checkpoint state_dict: x\."):
+            load(dict(right), FileSystemReader(self.torchs))
         with self.assertRaisesRegex(pawl.Mismatch, '(?s)"x", .5. F32 in the state, is not.*Missing key in checkpoint'):
             load(dict(right), Reader(self.ours))
         reader, planner = Reader(self.ours, unexpected="allow"), DefaultLoadPlanner(allow_partial_load=True)
@@ -309,11 +311,47 @@ class Pairs(support.InDirectory):
             load({"w": torch.zeros(4096)}, Reader(self.ours))
         self.assertIn("w", str(caught.exception))
 
+    def test_a_pickle_in_a_checkpoint(self):
+        """Torch executes it; pawl reads JSON where an object is."""
+        made = self.directory / "made"
+
+        class Evil:
+            def __reduce__(self):
+                return os.mkdir, (str(made),)
+
+        save({"o": Evil()}, FileSystemWriter(self.torchs))
+        self.assertFalse(made.exists())
+        load({"o": 0}, FileSystemReader(self.torchs))
+        self.assertTrue(made.exists())  # it was executed
+        made.rmdir()
+        buffer = io.BytesIO()
+        torch.save(Evil(), buffer)
+        for text in (buffer.getvalue(), pickle.dumps(Evil())):
+            with pawl.Run(self.ours) as run:
+                notes = bytearray(b'{"entries": {"o": {"object": []}}}')
+                run.save(pawl.State({"o": bytearray(text), "%dcp/plan/0": notes}), 0)
+                run.wait()
+            with self.assertRaisesRegex(pawl.Damaged, "o: is no object that pawl has written"):
+                load({"o": 0}, Reader(self.ours))
+            self.assertFalse(made.exists())
+            shutil.rmtree(self.ours)
+
+    def test_a_file_of_another_beside_a_checkpoint_is_left_alone(self):
+        self.ours.mkdir()
+        torch.save({"epoch": 3}, self.ours / "meta.pt")
+        before = (self.ours / "meta.pt").read_bytes()
+        for value in (1.0, 2.0):
+            save({"w": torch.full((2,), value)}, Writer(self.ours))
+            self.assertEqual(load({"w": torch.zeros(2)}, Reader(self.ours))["w"].tolist(), [value] * 2)
+        self.assertEqual((self.ours / "meta.pt").read_bytes(), before)
+
     def test_no_metadata(self):
         self.both({"w": torch.ones(2)})
         (self.torchs / ".metadata").unlink()
-        with self.assertRaisesRegex(AssertionError, "metadata is None"):
+        with self.assertRaisesRegex(AssertionError, "metadata is None; global metadata read failed: .*No such file"):
             load({"w": torch.zeros(2)}, FileSystemReader(self.torchs))
+        (self.ours / ".metadata").unlink()
+        self.assertEqual(load({"w": torch.zeros(2)}, Reader(self.ours))["w"].tolist(), [1, 1])  # nobody needs it
         next(self.ours.rglob("manifest.json")).unlink()
         with self.assertRaisesRegex(AssertionError, "(?s)global metadata read failed: .*pawl"):
             load({"w": torch.zeros(2)}, Reader(self.ours))

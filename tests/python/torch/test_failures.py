@@ -4,16 +4,19 @@
 import collections
 import contextlib
 import copy
+import errno
 import gc
 import logging
 import os
 import resource
 import shutil
 import threading
+import time
 import unittest.mock
 
 import support  # first: it finds the package
 import torch
+import torch.distributed.checkpoint.state_dict as dcp_state
 from torch import nn
 
 import pawl
@@ -131,8 +134,6 @@ class Restoring(support.InDirectory):
     # ---- PyTorch says nothing ----
 
     def test_a_dtype_that_is_cast_in_silence_R02(self):
-        double = two_layers().double()
-        double.load_state_dict(self.weights)  # float32 into float64, and the reverse, without a word
         half = two_layers().half()
         half.load_state_dict({name: tensor * 1e30 for name, tensor in self.weights.items()})
         self.assertTrue(half.a.weight.isinf().any())
@@ -142,6 +143,24 @@ class Restoring(support.InDirectory):
         self.assertIn("cast='allow'", items[0].next)
         self.restore(half, model_only=True, cast="allow")
         self.assertTrue(torch.equal(half.a.weight, self.weights["a.weight"].half()))
+
+    def test_float64_and_float32_into_each_other_R02(self):
+        for saved, asked in ((torch.float64, torch.float32), (torch.float32, torch.float64)):
+            with self.subTest(saved=saved, asked=asked):
+                model, other = two_layers().to(saved), two_layers().to(asked)
+                self.assertEqual(str(other.load_state_dict(model.state_dict())), "<All keys matched successfully>")
+                self.assertEqual(other.a.weight.dtype, asked)  # and nothing is said
+                path = self.directory / str(saved)
+                with pawl.torch.Checkpointer(path, model=model) as ckpt:
+                    ckpt.save()
+                bits = {torch.float64: "F64", torch.float32: "F32"}
+                with pawl.torch.Checkpointer(path, model=other) as ckpt:
+                    with self.assertRaises(pawl.Mismatch) as caught:
+                        ckpt.restore()
+                    ckpt.restore(cast="allow")
+                found = {(item.name, item.checkpoint, item.state) for item in caught.exception.report.items}
+                self.assertIn(("model/a/bias", f"[3] {bits[saved]}", f"[3] {bits[asked]}"), found)
+                self.assertEqual(len(found), 4)
 
     def test_parameters_in_another_order_get_each_others_slots(self):
         """PyTorch counts parameters; pawl has slots by the names of their parameters."""
@@ -173,6 +192,28 @@ class Restoring(support.InDirectory):
         items = self.mismatch(other, model_only=True)
         self.assertIn("RENAMED", {item.difference.name for item in self.report_items(other, model_only=True)})
         self.assertEqual({item.difference.name for item in items}, {"MISSING", "UNEXPECTED"})
+
+    def test_strict_false_and_a_prefix_module_R03_R04(self):
+        """PyTorch restores nothing; pawl saves without the prefix of a wrapper, and refuses one of a true module."""
+        prefixed = {f"module.{name}": tensor for name, tensor in self.weights.items()}
+        other = two_layers()
+        before = copy.deepcopy(other.state_dict())
+        result = other.load_state_dict(prefixed, strict=False)
+        self.assertEqual((result.missing_keys, result.unexpected_keys), (list(self.weights), list(prefixed)))
+        self.assert_same(other.state_dict(), before)  # and nothing is said
+        wrapped, named = nn.DataParallel(self.model), nn.Module()
+        named.module = self.model
+        for number, saved in enumerate((wrapped, named)):
+            with pawl.torch.Checkpointer(self.directory / f"saved-{number}", model=saved) as ckpt:
+                ckpt.save()
+        with pawl.torch.Checkpointer(self.directory / "saved-0", model=other) as ckpt:
+            ckpt.restore()
+        self.assert_same(other.state_dict(), self.weights)
+        with pawl.torch.Checkpointer(self.directory / "saved-1", model=other) as ckpt:
+            with self.assertRaises(pawl.Mismatch) as caught:
+                ckpt.restore()
+        names = {item.name for item in caught.exception.report.items if item.difference.name == "UNEXPECTED"}
+        self.assertEqual(names, {"model/" + name.replace(".", "/") for name in prefixed})
 
     def report_items(self, model, **policies):
         with self.assertRaises(pawl.Mismatch) as caught:
@@ -283,11 +324,75 @@ class Restoring(support.InDirectory):
         items = self.mismatch(model, optimizer)
         self.assertIn("optimizer/param_groups/1/lr", [item.name for item in items])
 
+    def test_groups_of_another_size(self):
+        fewer, more = two_layers(), two_layers()
+        more.c = nn.Linear(2, 2)
+        for model, parameters, expected in (
+            (fewer, fewer.a.parameters(), ("SLOT", "optimizer/b/bias/exp_avg")),
+            (more, more.parameters(), ("MISSING", "model/c/bias")),
+        ):
+            optimizer = torch.optim.Adam(parameters)
+            with self.assertRaisesRegex(
+                ValueError, "a parameter group that doesn't match the size of optimizer's group"
+            ):
+                optimizer.load_state_dict(self.slots)
+            items = self.mismatch(model, optimizer)
+            self.assertIn(expected, [(item.difference.name, item.name) for item in items])
+
+    def test_optimizers_that_make_no_step_for_a_restore(self):
+        """torch.distributed.checkpoint makes one, to have slots."""
+
+        def of(kind):
+            if kind is torch.optim.LBFGS:
+                model = two_layers()
+            else:
+                model = nn.Embedding(4, 2, sparse=True)
+            return model, kind(model.parameters(), lr=0.1)
+
+        for kind, error, text in (
+            (torch.optim.LBFGS, TypeError, "'NoneType' object is not callable"),
+            (torch.optim.SparseAdam, RuntimeError, "SparseAdam does not support dense gradients"),
+        ):
+            with self.subTest(kind.__name__):
+                with self.assertRaisesRegex(error, text):
+                    dcp_state.get_optimizer_state_dict(*of(kind))
+                model, optimizer = of(kind)
+                given = torch.tensor([1, 2]) if kind is torch.optim.SparseAdam else torch.ones(2, 4)
+
+                def closure(model=model, optimizer=optimizer, given=given):
+                    optimizer.zero_grad()
+                    loss = model(given).square().sum()
+                    loss.backward()
+                    return loss
+
+                optimizer.step(closure)
+                path = self.directory / kind.__name__
+                with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer) as ckpt:
+                    ckpt.save()
+                again, restored = of(kind)
+                with pawl.torch.Checkpointer(path, model=again, optimizer=restored) as ckpt:
+                    ckpt.restore()
+                self.assertTrue(restored.state)
+                self.assert_same(restored.state_dict()["state"], optimizer.state_dict()["state"])
+
+    def test_a_parameter_that_no_model_has(self):
+        optimizer = torch.optim.Adam([*self.model.parameters(), nn.Parameter(torch.ones(2))])
+        optimizer.param_groups[0]["params"][4].grad = torch.ones(2)
+        trained(self.model, optimizer)
+        with self.assertRaises(KeyError) as theirs:
+            dcp_state.get_optimizer_state_dict(self.model, optimizer)
+        self.assertEqual(str(theirs.exception), "4")
+        with pawl.torch.Checkpointer(self.directory / "more", model=self.model, optimizer=optimizer) as ckpt:
+            with self.assertRaisesRegex(pawl.UsageError, r"parameter 4 of group 0, \[2\], belongs to no model"):
+                ckpt.save()
+
     def test_no_checkpoint_yet_and_a_step_that_is_not_there_R09(self):
         with pawl.torch.Checkpointer(self.directory / "new", model=self.model) as ckpt:
             self.assertIsNone(ckpt.restore())
-        with self.assertRaisesRegex(pawl.NotFound, "step 3"), self.checkpointer() as ckpt:
+        with self.assertRaisesRegex(pawl.NotFound, "step 3") as caught, self.checkpointer() as ckpt:
             ckpt.restore(step=3)
+        self.assertIn("step 7 is committed", caught.exception.safe)
+        self.assertIn("pawl ls", caught.exception.next)
 
     def checkpointer(self, **options):
         return pawl.torch.Checkpointer(self.run_path, model=self.model, optimizer=self.optimizer, **options)
@@ -385,6 +490,23 @@ class Restoring(support.InDirectory):
         self.assertEqual(caught.exception.entry, "optimizer/w/x")
 
 
+class SteppingAfter:
+    """A file during whose writing an optimizer makes its step: after the tensor of so many bytes."""
+
+    def __init__(self, size, path, optimizer):
+        self.size, self.path, self.optimizer = size, path, optimizer
+
+    def write(self, data):
+        with self.path.open("ab") as file:
+            file.write(data)
+        if len(data) == self.size:
+            self.optimizer.step()
+        return len(data)
+
+    def flush(self):
+        pass
+
+
 class Saving(support.InDirectory):
     def setUp(self):
         super().setUp()
@@ -394,23 +516,66 @@ class Saving(support.InDirectory):
     def checkpointer(self, **options):
         return pawl.torch.Checkpointer(self.run_path, model=self.model, optimizer=self.optimizer, **options)
 
+    def failures_of_step_2(self, ckpt, begin):
+        """What five calls raise that save it and wait for it, while files may have no more than some bytes."""
+        raised = []
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            with self.assertLogs("pawl", logging.ERROR) as logs:
+                ckpt.steps = 2
+                for call in (begin, ckpt.fence, ckpt.wait, ckpt.fence, ckpt.wait):
+                    try:
+                        call()
+                    except pawl.Error as error:
+                        raised.append(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        self.assertEqual([type(error) for error in raised], [pawl.NoSpace])  # said once
+        self.assertEqual(raised[0].safe, "step 1 is committed and can be restored")
+        for text in (str(raised[0]), logs.output[0]):
+            self.assertIn("saving step 2: ", text)
+        return raised[0]
+
+    def limit(self, size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
     def test_a_save_that_fails_in_the_background_S03(self):
         """torch.distributed.checkpoint returns, and a load fails; pawl says it at the next call."""
         with self.checkpointer() as ckpt:
             ckpt.steps = 1
             ckpt.save()
+        slow = {**support.SLOWER, "bandwidth_bytes_per_s": 256 << 10}
+        with self.checkpointer(**slow) as ckpt:
+
+            def begin():
+                ckpt.save()
+                while not any(file.stat().st_size for file in self.run_path.glob("step-00000002/*.safetensors")):
+                    time.sleep(0.01)
+                self.limit(4096)
+
+            error = self.failures_of_step_2(ckpt, begin)
+        self.assertRegex(error.path, r"/step-00000002/[^/]*\.safetensors$")
+        self.assertRegex(str(error), "writing bytes [0-9]+ to [0-9]+: cannot write")
+        self.assertEqual(error.errno, errno.EFBIG)
+        self.assertIn("EFBIG", error.system)
+        with self.checkpointer() as ckpt:
+            ckpt.steps = 2
+            ckpt.save()
+        self.assertEqual([info.step for info in pawl.ls(self.run_path)], [1, 2])
+
+    def test_a_save_that_cannot_succeed_fails_before_it_writes_S03(self):
+        with self.checkpointer() as ckpt:
+            ckpt.steps = 1
+            ckpt.save()
             ckpt.wait()
-            limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
-            try:
-                ckpt.steps = 2
-                with self.assertRaises(pawl.NoSpace) as caught:
-                    ckpt.save()
-                    ckpt.fence()
-                    ckpt.wait()
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-            self.assertIn("1", caught.exception.safe)
+
+            def begin():
+                self.limit(1 << 20)
+                ckpt.save()
+
+            error = self.failures_of_step_2(ckpt, begin)
+            self.assertEqual(error.path, str(self.run_path / "step-00000002"))
+            self.assertIn("the checkpoint's largest file is larger than files may be", str(error))
             ckpt.save()
         self.assertEqual([info.step for info in pawl.ls(self.run_path)], [1, 2])
 
@@ -418,8 +583,9 @@ class Saving(support.InDirectory):
         with self.checkpointer(**support.SLOWER, on_busy="error") as ckpt:
             ckpt.save()
             ckpt.steps = 1
-            with self.assertRaises(pawl.Busy):
+            with self.assertRaisesRegex(pawl.Busy, "step 1.*step 0") as caught:
                 ckpt.save()
+            self.assertEqual(caught.exception.next, "call Run.wait() first, save less often, or choose on_busy='wait'")
         with self.checkpointer(**support.SLOWER) as ckpt:
             for ckpt.steps in (2, 3):
                 ckpt.save()
@@ -453,8 +619,18 @@ class Saving(support.InDirectory):
             self.assertTrue(torch.equal(torch.from_dlpack(checkpoint["model/weight"]), weight))
 
     def test_checking_finds_what_nobody_fenced_S01(self):
-        """A fused optimizer moves no version counter; with checking=True the tensor is named all the same."""
+        """A fused optimizer moves no version counter; with checking=True the tensor is named all the same.
+
+        torch.save says nothing: what it writes before the step and after it is one file.
+        """
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, fused=True)
+        self.model(torch.ones(1, 700)).sum().backward()
+        before = copy.deepcopy(self.model.state_dict())
+        torch.save(self.model.state_dict(), SteppingAfter(before["weight"].nbytes, self.directory / "x.pt", optimizer))
+        found = torch.load(self.directory / "x.pt")
+        self.assertTrue(torch.equal(found["weight"], before["weight"]))
+        self.assertFalse(torch.equal(found["bias"], before["bias"]))
+        self.assertTrue(torch.equal(found["bias"], self.model.bias))
         with pawl.torch.Checkpointer(
             self.run_path, model=self.model, optimizer=optimizer, checking=True, **support.SLOWER
         ) as ckpt:
@@ -464,10 +640,11 @@ class Saving(support.InDirectory):
             before = self.model.weight._version
             optimizer.step()
             self.assertEqual(self.model.weight._version, before)
-            with self.assertRaises(pawl.Error) as caught:
+            with self.assertRaises(pawl.Error) as caught, self.assertLogs("pawl", logging.ERROR) as logs:
                 ckpt.wait()
             self.assertIn(caught.exception.entry, ("model/bias", "model/weight"))
-            self.assertIn("call Run.fence() before the optimizer's step", caught.exception.next)
+            for text in (caught.exception.next, logs.output[0]):
+                self.assertIn("call Run.fence() before the optimizer's step", text)
 
     def test_another_thread_that_trains_is_fenced_too(self):
         with self.checkpointer(**support.SLOW) as ckpt:
@@ -485,7 +662,8 @@ class Saving(support.InDirectory):
     def test_two_jobs_in_one_directory_S10(self):
         with self.checkpointer(), self.assertRaises(pawl.Busy) as caught:
             self.checkpointer(takeover_wait_s=-1.0)
-        self.assertIn(str(os.getpid()), str(caught.exception))
+        self.assertIn(f"pid {os.getpid()}", caught.exception.found)
+        self.assertEqual(caught.exception.safe, "nothing was written or changed")
 
 
 if __name__ == "__main__":

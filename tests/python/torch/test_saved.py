@@ -9,10 +9,12 @@ import math
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import unittest
 import unittest.mock
+import warnings
 
 import support  # first: it finds the package
 import numpy
@@ -238,6 +240,11 @@ class Faithful(Saved):
             pawl.torch.load(self.run_path, map_location=lambda storage, place: storage)
 
 
+@dataclasses.dataclass
+class Settings:
+    width: int = 3
+
+
 class Refused(Saved):
     def refused(self, value, *texts):
         with self.assertRaises(pawl.UsageError) as caught:
@@ -265,6 +272,22 @@ class Refused(Saved):
         self.refused({"s": torch.nested.nested_tensor([torch.ones(2)])}, "object.s is a tensor of the kind nested")
         self.refused({"q": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)}, "quantized", "int_repr()")
         self.refused([torch.ones(2, device="meta")], "meta")
+
+    def test_packed_weights_of_a_quantized_module(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 4)))
+            state = module.state_dict()
+            torch.save({"model": state}, self.directory / "x.pt")
+            loaded = torch.load(self.directory / "x.pt")["model"]
+        packed = "0._packed_params._packed_params"
+        self.assertIsInstance(state[packed], tuple)
+        self.assertTrue(torch.equal(loaded[packed][0].int_repr(), state[packed][0].int_repr()))
+        self.refused(
+            {"model": state},
+            "object.model.0._packed_params._packed_params.0 is a tensor of the kind quantized",
+            "int_repr()",
+        )
 
     def test_kinds_of_their_own(self):
         class Mine(torch.Tensor):
@@ -388,6 +411,18 @@ class BesideTorch(Saved):
             pawl.torch.load(self.run_path)
         self.assertEqual(caught.exception.path, str(self.data))
 
+    def test_a_last_byte_cut_off(self):
+        for path in (self.file, self.data):
+            os.truncate(path, path.stat().st_size - 1)
+        with self.assertRaisesRegex(
+            RuntimeError, "PytorchStreamReader failed reading zip archive: failed finding central directory"
+        ):
+            torch.load(self.file)
+        size = self.data.stat().st_size
+        with self.assertRaisesRegex(pawl.Damaged, f"{size + 1}.*(?s:.*){size}") as caught:
+            pawl.torch.load(self.run_path)
+        self.assertEqual(caught.exception.path, str(self.data))
+
     def test_an_empty_file(self):
         for path in (self.file, self.data):
             os.truncate(path, 0)
@@ -398,19 +433,52 @@ class BesideTorch(Saved):
             pawl.torch.load(self.run_path)
         self.assertEqual(caught.exception.path, str(self.data))
 
+    def unsupported(self, value, name):
+        """torch.load refuses it by the name of a class, without its place."""
+        torch.save({"v": value}, self.file)
+        text = f"WeightsUnpickler error: Unsupported global: GLOBAL {name} was not an allowed global by default."
+        with self.assertRaisesRegex(pickle.UnpicklingError, re.escape(text)):
+            torch.load(self.file)
+
     def test_what_weights_only_refuses_comes_back(self):
-        for value in (
-            numpy.float64(2.5),
-            argparse.Namespace(lr=1),
-            collections.defaultdict(list),
-            numpy.random.get_state(),
-            pathlib.Path("x"),
+        for value, name in (
+            (numpy.float64(2.5), "numpy._core.multiarray.scalar"),
+            (argparse.Namespace(lr=1), "argparse.Namespace"),
+            (collections.defaultdict(list), "collections.defaultdict"),
+            (numpy.random.get_state(), "numpy._core.multiarray._reconstruct"),
+            (pathlib.Path("x"), "pathlib.PosixPath"),
         ):
-            with self.subTest(kind=type(value).__name__):
-                torch.save({"v": value}, self.file)
-                with self.assertRaises(pickle.UnpicklingError):
-                    torch.load(self.file, weights_only=True)
+            with self.subTest(name):
+                self.unsupported(value, name)
                 self.assertEqual(str(self.saved({"v": value})["v"]), str(value))
+
+    def test_a_dataclass_and_a_whole_module(self):
+        """PyTorch saves them and refuses to load them; pawl refuses to save them."""
+        for value, name, text in (
+            (Settings(), f"{__name__}.Settings", "object.v is a dataclass"),
+            (
+                torch.nn.Sequential(),
+                "torch.nn.modules.container.Sequential",
+                "object.v is a torch.nn.modules.container.Sequential, which cannot be saved without pickle",
+            ),
+        ):
+            with self.subTest(name):
+                self.unsupported(value, name)
+                with self.assertRaisesRegex(pawl.UsageError, text):
+                    pawl.torch.save({"v": value}, self.run_path)
+
+    def test_a_checkpoint_of_a_device_that_is_not_here(self):
+        with unittest.mock.patch.object(torch.serialization, "location_tag", lambda storage: "cuda:0"):
+            torch.save(self.value, self.file)
+            pawl.torch.save(self.value, self.run_path)
+        with (
+            unittest.mock.patch.object(torch.cuda, "is_available", lambda: False),
+            self.assertRaisesRegex(RuntimeError, "Attempting to deserialize object on a CUDA device but torch.cuda"),
+        ):
+            torch.load(self.file)
+        found = pawl.torch.load(self.run_path)["w"]
+        self.assertEqual(found.device.type, "cpu")
+        self.assertTrue(torch.equal(found, self.value["w"]))
 
     def test_a_lambda(self):
         with self.assertRaisesRegex(AttributeError, "Can't pickle local object"):
@@ -437,12 +505,16 @@ class BesideTorch(Saved):
         self.assertTrue(torch.equal(pawl.torch.load(self.run_path)["w"], self.value["w"]))
 
     def test_nothing_there_and_the_other_kind(self):
-        with self.assertRaises(FileNotFoundError):
+        with self.assertRaisesRegex(FileNotFoundError, "No such file or directory"):
             torch.load(self.directory / "nothing")
         with self.assertRaisesRegex(pawl.NotFound, "there is no such directory"):
             pawl.torch.load(self.directory / "nothing")
-        with self.assertRaises(IsADirectoryError):
-            torch.load(self.run_path)
+        (self.directory / "empty").mkdir()
+        for path in (self.run_path, self.directory / "empty"):
+            with self.assertRaisesRegex(IsADirectoryError, "Is a directory"):
+                torch.load(path)
+        with self.assertRaisesRegex(pawl.NotFound, "(?s)there is no checkpoint here.*an empty directory"):
+            pawl.torch.load(self.directory / "empty")
         with self.assertRaisesRegex(pawl.UsageError, "a PyTorch file"):
             pawl.torch.load(self.file)
 

@@ -337,7 +337,7 @@ typedef struct caller {
     pawl_status waited, closed, removed;
 } caller;
 
-/* Calls what it must not, and that on a state which then forgets the save: it has been committed. */
+/* Calls what it must not; last on a state that then forgets the save, which has been committed. */
 static int calls_back(void *context) {
     caller *c = context;
     char manifest[192];
