@@ -279,25 +279,25 @@ class Run(Handle):
                 "group_deadline_s": group_deadline_s,
             },
         )
-        self._opened = ctypes.c_void_p()
-        try:
-            with calling(group):
-                self._open(options)
-        except BaseException:  # a signal handler's, too: nobody else would close it
-            _open_runs.discard(self)
-            pointer, self._pointer = self._opened, None
-            lib.pawl_run_close(pointer, -1.0, error_handle())
-            raise
+        self._open(options)
 
     def _open(self, options: _abi.RunOptions) -> None:
         self._interruptible = Interruptible(options)
+        opened = ctypes.c_void_p()
         path = path_bytes(self.path)
-        status = lib.pawl_run_open(path, ctypes.byref(options), ctypes.byref(self._opened), error_handle())
-        if status != Status.OK:
-            self._interruptible.check()
-        check(status)
-        self._pointer = self._opened
-        _open_runs.add(self)
+        try:
+            with calling(self._group):
+                status = lib.pawl_run_open(path, ctypes.byref(options), ctypes.byref(opened), error_handle())
+                if status != Status.OK:
+                    self._interruptible.check()
+                check(status)
+                self._pointer = opened
+                _open_runs.add(self)
+        except BaseException:  # a signal handler's, too: nobody else would close it
+            _open_runs.discard(self)
+            self._pointer = None
+            lib.pawl_run_close(opened, -1.0, error_handle())
+            raise
 
     def __repr__(self) -> str:
         return f"<pawl.Run {self.path!r}{', closed' if self.closed else ''}>"
