@@ -168,6 +168,7 @@ class _ErrorOfThread(threading.local):
 
     def __init__(self) -> None:
         self.error = _OwnError()
+        self.kept: BaseException | None = None
 
 
 _of_thread = _ErrorOfThread()
@@ -249,7 +250,21 @@ def failure(status: int) -> Error:
     return error
 
 
+def keep(error: BaseException) -> None:
+    """For a function that libpawl calls, which cannot raise: the call that this thread is in raises it."""
+    _of_thread.kept = error
+
+
+def raise_kept() -> None:
+    """After a call."""
+    error = _of_thread.kept
+    if error is not None:
+        _of_thread.kept = None
+        raise error
+
+
 def check(status: int) -> None:
     """Raises what a call of this thread has just reported, unless it succeeded."""
+    raise_kept()
     if status != Status.OK:
         raise failure(status)

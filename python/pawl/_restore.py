@@ -10,7 +10,7 @@ from . import _abi
 from ._abi import Status
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of
-from ._error import Mismatch, UsageError, error_handle, failure
+from ._error import Mismatch, UsageError, error_handle, failure, raise_kept
 from ._handle import called_back, fill_options, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
@@ -110,7 +110,10 @@ def restore_by(
         interruptible.check()
         callbacks.raise_kept()
     interruptible.end()
-    found = finish_restore(status, report)
+    try:
+        found = finish_restore(status, report)
+    finally:
+        raise_kept()
     callbacks.raise_kept()
     assert found is not None
     return found

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import ctypes
 import dataclasses
@@ -20,7 +19,7 @@ from typing import Any
 from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._callbacks import Callbacks
-from ._error import Error, UsageError, check, decode, error_handle, failure, log_text
+from ._error import Error, UsageError, check, decode, error_handle, failure, keep, log_text
 from ._group import Group, calling
 from ._handle import (
     Handle,
@@ -59,8 +58,10 @@ def _write_log(_context: int | None, level: int, text: bytes) -> None:
     try:
         with called_back():
             logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", log_text(text))
-    except KeyboardInterrupt:  # nobody is there to raise it to: Ctrl-C comes once more, when this has returned
-        _thread.start_new_thread(_thread.interrupt_main, ())
+    except Exception:
+        raise
+    except BaseException as why:  # of a signal handler
+        keep(why)
 
 
 # A thread of libpawl may log until the process is gone: the function is never freed.

@@ -111,8 +111,6 @@ class Callbacks(support.InDirectory):
                 log.addHandler(handler)
                 try:
                     run.restore(state)
-                    for _ in range(10):  # at the latest where Python next looks
-                        pass
                 finally:
                     log.removeHandler(handler)
             run.restore(state)
