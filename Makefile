@@ -8,6 +8,7 @@
 #   make demo-torch     a small GPT in PyTorch, killed 20 times, plain and on 2 ranks (8 minutes)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-torch      the Python package with PyTorch and its friends, from PyPI into build/torch
+#   make check-wheel      the wheel in an environment of its own: what it asks for, the README's Python
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
 #   make proofs     the long form of the proofs, on all cores; table, and build/proofs.json
 #   make powerloss  cut the power below ext4, xfs and btrfs, as root (10 minutes); table.
@@ -121,8 +122,12 @@ format:
 	@tools/format
 
 wheel:
-	@tools/setup build
+	@tools/setup build wheel
 	@tools/wheel
+
+check-wheel: wheel
+	@python3 -B tests/install/test_wheel.py --environment build/wheel-environment --work build/wheel-check \
+	    "$$(ls -t dist/pawl-*.whl | head -n 1)"
 
 install:
 	@tools/setup --check build example test
@@ -130,7 +135,8 @@ install:
 	@cmake --install build/release
 
 clean:
-	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw
+	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw \
+	    build/wheel-check
 
 .PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick \
-    bench-torch asan tsan fuzz lint abi format docs wheel install clean
+    bench-torch asan tsan fuzz lint abi format docs wheel check-wheel install clean

@@ -26,6 +26,8 @@ ALL_C = [
     ("keeps hidden state", r"\b(?:strtok|localtime|gmtime|ctime|asctime|tmpnam|rand)\s*\("),
     ("jumps or grows the stack", r"\b(?:alloca|setjmp|longjmp|sigsetjmp)\s*\("),
     ("parses without errors", r"\b(?:atoi|atol|atoll|atof)\s*\("),
+    # tests/quality/test_glibc.py has what library and command ask for; no linker sees these in what it leaves out.
+    ("is of a newer glibc than the wheel's", r"\b(?:strerror(?:name|desc)_np|twalk_r)\b"),
 ]
 # Joined here so that this file does not hold what it looks for.
 WORDS = [
@@ -89,6 +91,8 @@ def self_test():
         (code("flock(1, 2)"), "lock"), (code("strcpy(a, b)"), "bound"),
         (code("localtime(1)"), "hidden"), (code("strerror(1)"), "threads"), (code("alloca(1)"), "stack"),
         ({"cli/bad.c": "int a(void) { return atoi(b); }\n"}, "without errors"),
+        (code("s = strerrorname_np(1)"), "newer glibc"), (code("s = strerrordesc_np (1)"), "newer glibc"),
+        ({"cli/bad.c": "void a(void) { twalk_r(b, c, d); }\n"}, "newer glibc"),
         (words("TO" + "DO: more"), "left to do"), (words("see /wo" + "rk/main"), "one machine"),
         (words("as iss" + "ue 7 says"), "tracker"), (words("in this sess" + "ion"), "was made"),
     ])

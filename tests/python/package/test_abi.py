@@ -34,6 +34,11 @@ ENUMS = {
     "pawl_step_status": ("PAWL_STEP_", _abi.StepStatus),
     "pawl_event_kind": ("PAWL_EVENT_", _abi.EventKind),
 }
+# With a run or a checkpoint they answer from memory.
+ANSWER_AT_ONCE = {"pawl_checkpoint_describe", "pawl_due", "pawl_entries_free", "pawl_fenced"}
+# Without storage, but in time that grows with what they look at.
+READ_MUCH_MEMORY = {"pawl_check_gradients"}
+PYTHON_API = 4  # ctypes' flag of a function that is called with the interpreter's lock
 
 
 def headers():
@@ -120,6 +125,20 @@ class Abi(support.InDirectory):
             count = 0 if declared.strip() == "void" else declared.count(",") + 1
             with self.subTest(function=name):
                 self.assertEqual(len(arguments), count)
+
+    def test_what_may_wait_releases_the_interpreters_lock(self):
+        """By the headers: what is handed a path, or what is opened by one, reads or writes or waits for it."""
+        text = re.sub(r"/\*.*?\*/", "", "\n".join(headers().values()), flags=re.DOTALL)
+        storage = re.compile(
+            r"\b(?:pawl_(?:run|checkpoint|entries|events) \*\w|char \*\w*path\b|(?:deadline|grace)_s\b)"
+        )
+        for name in {**_library._SHORT, **_library._WAITING}:
+            arguments = re.search(rf"PAWL_API [^;]*?\b{name}\(((?:[^()]|\([^()]*\))*)\)", text).group(1)
+            waits = name not in ANSWER_AT_ONCE and bool(storage.search(arguments))
+            releases = not type(getattr(_library.lib, name))._flags_ & PYTHON_API
+            with self.subTest(function=name):
+                self.assertEqual(releases, waits or name in READ_MUCH_MEMORY)
+        self.assertEqual(_library._SHORT.keys() & _library._WAITING.keys(), set())
 
 
 if __name__ == "__main__":

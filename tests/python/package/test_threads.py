@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several threads on one handle, and each with handles of its own; with and without the interpreter's lock."""
 
+import contextlib
 import sys
 import threading
 import time
@@ -145,6 +146,55 @@ class Threads(support.InDirectory):
                 passed.append(waits.call_count - before)
             waiting.join()
         self.assertLess(sum(sorted(passed)[:8]), 5, passed)  # a thread may stand still, once or twice
+
+    def test_other_threads_go_on_while_a_call_waits(self):
+        """Threads change places here only where the one that runs lets go of the lock: in the call, or not at all."""
+        sys.setswitchinterval(1000)
+        counted, ending = [0], threading.Event()
+
+        def count():
+            while not ending.is_set():
+                counted[0] += 1
+                time.sleep(0.0001)
+
+        counting = threading.Thread(target=count)
+        counting.start()
+        self.addCleanup(counting.join)
+        self.addCleanup(ending.set)
+        grew = {}
+
+        def watch(name):
+            function = getattr(_run.lib, name)
+
+            def call(*arguments):
+                before = counted[0]
+                status = function(*arguments)
+                grew[name] = grew.get(name, 0) + counted[0] - before
+                return status
+
+            return mock.patch.object(_run.lib, name, call)
+
+        state = pawl.State({"x": bytearray(16 << 20)})
+        options = {"bandwidth_bytes_per_s": 16 << 20, "budget_bytes": 8 << 20, "in_flight_bytes": 1 << 20}
+        names = ("pawl_fence", "pawl_wait", "pawl_restore", "pawl_checkpoint_verify")
+        with contextlib.ExitStack() as stack:
+            for name in names:
+                stack.enter_context(watch(name))
+            with pawl.Run(self.run_path, keep_last=1, **options) as run:
+                for step in range(10):  # where the machine stood still there was nothing to wait for
+                    run.save(state, step)
+                    run.fence()
+                    run.wait()
+                    if grew["pawl_fence"] and grew["pawl_wait"]:
+                        break
+                for _ in range(200):  # may take less time than another thread needs to wake up
+                    run.restore(state)
+                    pawl.verify(self.run_path)
+                    if grew["pawl_restore"] and grew["pawl_checkpoint_verify"]:
+                        break
+        for name in names:
+            with self.subTest(name):
+                self.assertGreater(grew[name], 0)
 
     def test_closing_waits_for_the_call_that_is_under_way(self):
         self.save({"x": bytearray(100000)})

@@ -4,6 +4,7 @@
 import importlib
 import inspect
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -42,6 +43,17 @@ class Docs(support.InDirectory):
             for name in importlib.import_module(module).__all__:
                 with self.subTest(name=f"{module}.{name}"):
                     self.assertIn(f'<section id="{name}"', page)
+
+    def test_the_python_of_the_readme(self):
+        """As it stands; the second time it goes on where the first was."""
+        program = pathlib.Path(__file__).with_name("readme.py")
+        environment = {**os.environ, "PYTHONPATH": str(support.PACKAGE), "OMP_NUM_THREADS": "1"}
+        for steps in ("500\n", "500 1000\n"):
+            command = [sys.executable, str(program), str(support.SOURCE / "README.md")]
+            done = subprocess.run(
+                command, env=environment, cwd=self.directory, capture_output=True, text=True, timeout=300, check=False
+            )
+            self.assertEqual((done.returncode, done.stdout), (0, steps), done.stderr)
 
 
 if __name__ == "__main__":
