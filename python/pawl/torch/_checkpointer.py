@@ -82,6 +82,15 @@ _device = operator.attrgetter("device")
 _version = operator.attrgetter("_version")
 
 
+def _memory_id(tensor: torch.Tensor) -> int:
+    """The same of all views of one piece of memory; 0 of what has none of its own."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # a tensor made of others, or sparse
+        return 0
+
+
+
 class _Saved:
     """The state that was handed to libpawl, and what it was made from."""
 
@@ -92,7 +101,7 @@ class _Saved:
         self.in_place: list[torch.Tensor] = []  # of DTensors the local ones
         self.sharded: list[tuple[int, torch.Tensor]] = []  # their places in in_place, and the DTensors
         self.layout: list[list[Any]] = []  # see look()
-        self.uncounted: bool | None = None  # has a tensor no version, as those of torch.inference_mode()?
+        self.uncounted: list[bool] | None = None  # see versions(); empty: all are counted
         self.live: list[torch.Tensor] = []  # what is copied ...
         self.shadows: list[torch.Tensor] = []  # ... to where
         self.aside: list[tuple[str, torch.Tensor, torch.Tensor]] = []  # name, what a device copies later, to where
@@ -127,14 +136,21 @@ class _Saved:
         return all(all(map(operator.eq, now, before)) for now, before in zip(self.look(), self.layout, strict=True))
 
     def versions(self) -> list[int]:
-        """A counter of each tensor that must not change before a fence, which most changes advance."""
+        """A counter of each tensor that must not change before a fence, which most changes advance.
+
+        Not of those of ``torch.inference_mode()``, which have none, nor of views of memory that a tensor is in
+        which may change: that advances it, too.
+        """
         tensors = self.local()
         if self.aside:
             tensors = [*tensors, *(local_of(tensor) for _, tensor, _ in self.aside)]
         if self.uncounted is None:
-            self.uncounted = any(map(torch.Tensor.is_inference, tensors))
+            changing = {_memory_id(local_of(tensor)) for tensor in self.live} - {0}
+            unsure = [tensor.is_inference() or _memory_id(tensor) in changing for tensor in tensors]
+            self.uncounted = unsure if any(unsure) else []
         if self.uncounted:
-            return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+            pairs = zip(tensors, self.uncounted, strict=True)
+            return [0 if unsure else tensor._version for tensor, unsure in pairs]
         return list(map(_version, tensors))
 
     def name_of(self, place: int) -> str:

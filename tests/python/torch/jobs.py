@@ -147,6 +147,21 @@ class InBackward(Job):
         return copy.deepcopy({"model": self.model.state_dict(), "optimizer": slots})
 
 
+class OneBase(nn.Module):
+    """A parameter and a buffer in one piece of memory, whose version each of them advances."""
+
+    def __init__(self):
+        super().__init__()
+        base = torch.ones(2, WIDTH)
+        self.scale = nn.Parameter(base[0])
+        self.register_buffer("seen", base[1])
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.seen.add_(x.mean(0))
+        return x * self.scale
+
+
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()
@@ -242,6 +257,7 @@ optim = torch.optim
 CASES = {
     "batch norm": with_optimizer(optim.AdamW, lambda: nn.BatchNorm1d(WIDTH)),
     "buffers changed in forward": with_optimizer(optim.AdamW, Counts),
+    "views of one base": with_optimizer(optim.AdamW, OneBase),
     "spectral norm": with_model(norm(nn.utils.spectral_norm)),
     "spectral norm, parametrized": with_model(norm(nn.utils.parametrizations.spectral_norm)),
     "weight norm": with_model(norm(nn.utils.parametrizations.weight_norm)),
