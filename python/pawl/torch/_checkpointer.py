@@ -85,10 +85,9 @@ _version = operator.attrgetter("_version")
 def _memory_id(tensor: torch.Tensor) -> int:
     """The same of all views of one piece of memory; 0 of what has none of its own."""
     try:
-        return tensor.untyped_storage().data_ptr()
+        return int(tensor.untyped_storage().data_ptr())
     except (RuntimeError, NotImplementedError):  # a tensor made of others, or sparse
         return 0
-
 
 
 class _Saved:
