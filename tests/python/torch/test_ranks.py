@@ -15,10 +15,13 @@ kind, path, total, save_at, policy = sys.argv[1], sys.argv[2], int(sys.argv[3]),
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(1)
+width, slow = int(os.environ.get("WIDTH", "33")), support.SLOWER if "WIDTH" in os.environ else {}
 model = torch.nn.Sequential(
-    torch.nn.Linear(10, 33), torch.nn.BatchNorm1d(33), torch.nn.ReLU(), torch.nn.Linear(33, 7, bias=False)
+    torch.nn.Linear(10, width), torch.nn.BatchNorm1d(width), torch.nn.ReLU(), torch.nn.Linear(width, 7, bias=False)
 )
-if kind == "ddp":
+if kind == "compiled":
+    model = torch.compile(model, backend="eager")
+if kind in ("ddp", "compiled"):
     model = torch.nn.parallel.DistributedDataParallel(model)
 elif kind == "hsdp":
     fully_shard(model, mesh=init_device_mesh("cpu", (2, world // 2), mesh_dim_names=("replicate", "shard")))
@@ -29,8 +32,9 @@ elif world > 1 or kind == "fsdp":
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 batches = torch.Generator()
 
-with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer, every=save_at, deadline_s=60.0) as ckpt:
-    report = ckpt.restore(**({"per_rank": policy} if policy else {}))
+with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer, every=save_at, deadline_s=60.0, **slow) as ckpt:
+    step = int(os.environ["STEP"]) if "STEP" in os.environ else None
+    report = ckpt.restore(step=step, **({"per_rank": policy} if policy else {}))
     if rank == 0:
         print("restored", ckpt.steps if report else None, flush=True)
     while ckpt.steps < total and not ckpt.preempted:
@@ -41,9 +45,13 @@ with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer, every=save_
         optimizer.zero_grad()
         model(mine).pow(2).mean().backward()
         optimizer.step()
+        if "BUFFERS" in os.environ and rank == 1:  # DistributedDataParallel mends it in the next forward
+            model.module[1].running_mean.fill_(5.0)
         if os.environ.get("STOP") == f"{rank}:{ckpt.steps}":
             os.kill(os.getpid(), signal.SIGTERM)
         ckpt.step()
+        if slow and ckpt.steps == 3:
+            print("in flight", not ckpt.run.fenced(), flush=True)
 
 
 def whole(tensor):
@@ -56,6 +64,8 @@ for name, tensor in model.state_dict().items():
 for parameter in model.parameters():
     for slot, tensor in sorted(optimizer.state[parameter].items()):
         digest.update(whole(tensor).detach().numpy().tobytes())
+if "BUFFERS" in os.environ:
+    print("means", rank, model.module[1].running_mean.tolist(), flush=True)
 if rank == 0:
     print("digest", digest.hexdigest(), "steps", ckpt.steps, ckpt.preempted, flush=True)
 support.end_rank()
@@ -76,6 +86,38 @@ class Ranks(support.InDirectory):
         found = self.job(kind, ranks, 6)
         self.assertIn("restored 3", found)
         self.assertEqual(found.split("digest ")[1], expected)
+
+    def resumed_from_a_save_in_flight(self, kind):
+        """Training goes on while step 3 is written, reading what it changes; step 3 is what was there then."""
+        expected = self.job(kind, 2, 6, 100, self.directory / "uninterrupted", WIDTH="6000").split("digest ")[1]
+        found = self.job(kind, 2, 6, WIDTH="6000")
+        self.assertIn("in flight True", found)
+        self.assertEqual(found.split("digest ")[1], expected)
+        found = self.job(kind, 2, 6, WIDTH="6000", STEP="3")
+        self.assertIn("restored 3", found)
+        self.assertEqual(found.split("digest ")[1], expected)
+
+    def test_buffers_that_are_broadcast_while_they_are_saved(self):
+        self.resumed_from_a_save_in_flight("ddp")
+
+    def test_shards_that_are_trained_while_they_are_saved(self):
+        self.resumed_from_a_save_in_flight("fsdp")
+
+    def test_buffers_that_differ_between_ranks_are_rank_0s(self):
+        self.job("ddp", 2, 3, BUFFERS="1")
+        found = self.job("ddp", 2, 3, BUFFERS="1")
+        means = [line.split(" ", 2) for line in found.splitlines() if line.startswith("means")]
+        self.assertEqual(sorted(rank for _, rank, _ in means), ["0", "1"])
+        self.assertEqual(len({text for _, _, text in means}), 1)
+        self.assertNotIn("5.0, 5.0", means[0][2])
+
+    def test_names_are_without_wrappers(self):
+        self.resumed("compiled", 2)
+        with pawl.open(self.run_path) as checkpoint:
+            names = [name for name in checkpoint if name.startswith(("model/", "optimizer/"))]
+        self.assertIn("model/1/running_mean", names)
+        self.assertIn("optimizer/3/weight/exp_avg", names)
+        self.assertEqual([name for name in names if "module" in name or "_orig_mod" in name], [])
 
     def test_distributed_data_parallel(self):
         self.resumed("ddp", 2)
