@@ -14,7 +14,8 @@ extern "C" {
 
 /* Installs handlers for `count` signals (typically SIGTERM, SIGUSR1, SIGUSR2) that set a flag and
  * then call the handler that was there before; one that was installed later stays, and has to call
- * them. Not by two threads at once. */
+ * them. Not by two threads at once. In a forked child, unless it makes this call itself, a signal
+ * does what it would have done before. */
 PAWL_API pawl_status pawl_preemption_watch(const int *signals, size_t count, pawl_error *err)
     PAWL_MUST_CHECK;
 /* The signal that was caught, or 0. Look at it once per training step. */

@@ -147,8 +147,10 @@ class Report:
 
     @property
     def next(self) -> str | None:
-        """What to do about what stopped the restore: each step once."""
-        steps = dict.fromkeys(item.next for item in self.items if item.severity == Severity.ERROR and item.next)
+        """What to do about what stopped the restore: each step once, first about names that may belong together."""
+        errors = [item for item in self.items if item.severity == Severity.ERROR]
+        renamed = [item for item in self.items if item.difference == Difference.RENAMED] if errors else []
+        steps = dict.fromkeys(item.next for item in [*renamed, *errors] if item.next)
         return "; ".join(list(steps)[:3]) or None
 
 

@@ -232,6 +232,15 @@ class File(io.BufferedRandom):
             self.discard()
             raise
 
+    @property
+    def temporary(self) -> str:
+        """Where its bytes are until it appears."""
+        return self._temporary
+
+    def is_of(self, path: str) -> bool:
+        """Is it complete, and to appear under that name?"""
+        return self.closed and self._fd >= 0 and self.path == os.path.realpath(path)
+
     def _find(self) -> os.stat_result | None:
         """What is to be replaced."""
         if not os.path.lexists(self.path):

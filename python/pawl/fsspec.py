@@ -82,14 +82,22 @@ class FileSystem(LocalFileSystem):  # type: ignore[misc]
             raise refusal(f'{path} is not opened as "{mode}": files are never changed in place', path, then)
         if self.auto_mkdir:
             self.makedirs(self._parent(path), exist_ok=True)
+        before = self._pending(path) if "a" in mode and not autocommit else None
         file = File(path, "x" in mode, autocommit)
-        if "a" in mode and os.path.exists(path):
+        if before is None and "a" in mode and os.path.exists(path):
+            before = path
+        if before is not None:
             try:
-                _copy(path, file)
+                _copy(before, file)
             except BaseException:
                 file.discard()
                 raise
         return file
+
+    def _pending(self, path: str) -> str | None:
+        """What the transaction has written last under that name, and not let appear yet."""
+        files = [file for file in self.transaction.files if isinstance(file, File) and file.is_of(path)]
+        return files[-1].temporary if files else None
 
     def cp_file(self, path1: Any, path2: Any, **kwargs: Any) -> None:
         """Copies a file, which appears whole; of a directory, makes one of that name."""

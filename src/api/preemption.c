@@ -4,7 +4,8 @@
  *
  * Signal handlers belong to the whole process, so this is the one place of the library with global
  * state. The handler does nothing but store a number and call the earlier handler: the trainer
- * decides when to look, and saves from its own thread.
+ * decides when to look, and saves from its own thread. A forked child has inherited the handler, but
+ * looks at no number: there a signal does what it did before it was watched.
  */
 #include "api/api.h"
 
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 typedef struct watched_signal {
     bool watched;
@@ -21,15 +23,26 @@ typedef struct watched_signal {
 
 static watched_signal signals_watched[NSIG];
 static atomic_int caught;
+static atomic_long watcher; /* the process that watches */
+
+static bool is_watcher(void) {
+    return atomic_load(&watcher) == (long)getpid();
+}
 
 static void on_signal(int number, siginfo_t *info, void *context) {
     int saved = errno;
-    atomic_store(&caught, number);
+    bool ours = is_watcher();
+    if (ours) {
+        atomic_store(&caught, number);
+    }
     const struct sigaction *earlier = &signals_watched[number].earlier;
     if ((earlier->sa_flags & SA_SIGINFO) != 0) {
         earlier->sa_sigaction(number, info, context);
     } else if (earlier->sa_handler != SIG_DFL && earlier->sa_handler != SIG_IGN) {
         earlier->sa_handler(number);
+    } else if (earlier->sa_handler == SIG_DFL && !ours) {
+        (void)sigaction(number, earlier, NULL); /* it comes again when this has returned */
+        (void)raise(number);
     }
     errno = saved;
 }
@@ -89,6 +102,10 @@ static void unwatch_one(int number) {
 static pawl_status watch_signals(const int *signals, size_t count, pawl_error *err) {
     bool fresh[NSIG] = {false};
     TRY(need_items(signals, count, "pawl_preemption_watch", "signals", err));
+    if (!is_watcher()) {
+        atomic_store(&caught, 0);
+        atomic_store(&watcher, (long)getpid());
+    }
     for (size_t i = 0; i < count; i++) {
         bool installed = false;
         pawl_status status = watch_one(signals[i], &installed, err);
@@ -109,7 +126,7 @@ pawl_status pawl_preemption_watch(const int *signals, size_t count, pawl_error *
 }
 
 int pawl_preempted(void) {
-    return atomic_load(&caught);
+    return is_watcher() ? atomic_load(&caught) : 0;
 }
 
 void pawl_preemption_unwatch(void) {

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from .. import _run
+from .._checkpoint import ls
 from .._entry import Entry
 from .._error import Canceled, Error, Mismatch, NotFound, UsageError
 from .._handle import close_after
@@ -100,7 +101,7 @@ class _Saved:
         self.in_place: list[torch.Tensor] = []  # of DTensors the local ones
         self.sharded: list[tuple[int, torch.Tensor]] = []  # their places in in_place, and the DTensors
         self.layout: list[list[Any]] = []  # see look()
-        self.uncounted: list[bool] | None = None  # see versions(); empty: all are counted
+        self.uncounted: bool | None = None  # has a tensor no version, as those of torch.inference_mode()?
         self.live: list[torch.Tensor] = []  # what is copied ...
         self.shadows: list[torch.Tensor] = []  # ... to where
         self.aside: list[tuple[str, torch.Tensor, torch.Tensor]] = []  # name, what a device copies later, to where
@@ -135,21 +136,14 @@ class _Saved:
         return all(all(map(operator.eq, now, before)) for now, before in zip(self.look(), self.layout, strict=True))
 
     def versions(self) -> list[int]:
-        """A counter of each tensor that must not change before a fence, which most changes advance.
-
-        Not of those of ``torch.inference_mode()``, which have none, nor of views of memory that a tensor is in
-        which may change: that advances it, too.
-        """
+        """A counter of each tensor that must not change before a fence, which most changes advance."""
         tensors = self.local()
         if self.aside:
             tensors = [*tensors, *(local_of(tensor) for _, tensor, _ in self.aside)]
         if self.uncounted is None:
-            changing = {_memory_id(local_of(tensor)) for tensor in self.live} - {0}
-            unsure = [tensor.is_inference() or _memory_id(tensor) in changing for tensor in tensors]
-            self.uncounted = unsure if any(unsure) else []
+            self.uncounted = any(map(torch.Tensor.is_inference, tensors))
         if self.uncounted:
-            pairs = zip(tensors, self.uncounted, strict=True)
-            return [0 if unsure else tensor._version for tensor, unsure in pairs]
+            return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
         return list(map(_version, tensors))
 
     def name_of(self, place: int) -> str:
@@ -244,6 +238,7 @@ class Checkpointer:
             raise UsageError(f"mode={mode!r}: it is 'min' or 'max'")
         self.steps = 0
         self.preempted = False
+        self._looked_for_newer = False
         self._grace_s = grace_s
         self._user_reference = list(by_reference)
         self._parts = self._make_parts(_named("model", model), optimizer, scheduler, scaler, loader, extra, rng)
@@ -395,12 +390,14 @@ class Checkpointer:
         entries: dict[str, Tensor] = {}
         lives = [live for part in self._parts for live in part.tensors() if restoring or not self._is_elsewhere(live)]
         on_device = any(self._is_on_device(local_of(live.tensor)) for live in lives)
+        # What changes in forward advances the version of all that is in the same memory, which is copied with it.
+        changing = {_memory_id(local_of(live.tensor)) for live in lives if live.copied} - {0}
         for live in lives:
             if live.name in entries:
                 raise UsageError(f"two tensors of this job are called {live.name}; give one another name")
             local = local_of(live.tensor)
-            small = on_device and local.nbytes <= _SMALL_COPY
-            if live.copied or small or self._is_on_device(local) or local.is_conj() or local.is_neg():
+            with_others = (on_device and local.nbytes <= _SMALL_COPY) or _memory_id(local) in changing
+            if live.copied or with_others or self._is_on_device(local) or local.is_conj() or local.is_neg():
                 shadow = self._shadow(live)
                 aside = None if restoring else self._aside(local)
                 entries[live.name] = self._describe(live, shadow, restoring, aside)
@@ -484,8 +481,29 @@ class Checkpointer:
             UsageError: something that cannot be saved, by name.
         """
         state = self._ready()
+        self._warn_of_newer()
         self._begins()  # before: whatever interrupts the call, the next step is fenced
         self.run.save(state, self.steps, metrics=metrics, pin=pin)
+
+    def _warn_of_newer(self) -> None:
+        """Before the first save: the next job continues from the newest step, wherever that came from."""
+        if self._looked_for_newer or self._rank != 0:
+            return
+        self._looked_for_newer = True
+        try:
+            newest = max((info.step for info in ls(self.run.path) if info.status == "committed"), default=-1)
+        except Error:  # there is nothing yet
+            return
+        if newest > self.steps:
+            logger.warning(
+                "%s has step %d, which is newer than step %d that is saved now, and restore() continues from the "
+                "newest: remove what is not wanted (pawl rm %s@%d), or save into another directory",
+                self.run.path,
+                newest,
+                self.steps,
+                self.run.path,
+                newest,
+            )
 
     def _save_final(self, metrics: Mapping[str, float] | None) -> None:
         logger.warning("signal %d came: saving step %d, then training can stop", _run.preempted(), self.steps)
@@ -558,9 +576,7 @@ class Checkpointer:
         Raises:
             Timeout: after `timeout` seconds [the run's deadline_s]; the memory is still in use.
         """
-        moved = self._moved() if self._in_flight else None
-        if moved is not None:
-            self._give_up(moved)
+        if self._look_for_changes():
             return
         in_order = [aside.fence() for aside in self._devices.values()]
         if self._in_flight or not all(in_order):
@@ -578,6 +594,13 @@ class Checkpointer:
         changed = map(operator.ne, now, self._versions)
         return self._saved.name_of(list(changed).index(True))
 
+    def _look_for_changes(self) -> bool:
+        """Gives the save in flight up where a tensor was changed that it may still have to read."""
+        moved = self._moved() if self._in_flight else None
+        if moved is not None:
+            self._give_up(moved)
+        return moved is not None
+
     def _give_up(self, name: str) -> None:
         step = self._last_step
         problem = UsageError(f"{name} was changed while it was being saved (step {step})")
@@ -589,7 +612,7 @@ class Checkpointer:
             self.run.wait()
             problem.safe = None
             problem.found = f"step {step} was committed before: some of its tensors may be of after the change"
-            problem.next += f"; remove that checkpoint: pawl rm {self.run.path} {step}"
+            problem.next += f"; remove that checkpoint: pawl rm {self.run.path}@{step}"
         except Canceled:
             problem.safe = (
                 f"the save was given up, nothing of step {step} remains; earlier checkpoints are as they were"
@@ -609,6 +632,7 @@ class Checkpointer:
             Timeout: after `timeout` seconds; the save goes on.
             Error: why the save failed.
         """
+        self._look_for_changes()
         self._raise_problem()
         stats = self.run.wait(timeout, progress=progress)
         self._in_flight, self._fenced = False, True
@@ -686,6 +710,7 @@ class Checkpointer:
         """
         if self._closed:
             return
+        self._look_for_changes()
         self._closed = True
         leave_steps_alone(self)
         _watching.discard(self)

@@ -105,6 +105,7 @@ class ModelPart(Part):
     def tree(self) -> Tree:
         """Its tensors' names, walked again if modules or tensors have been replaced."""
         if self._tree is None or self._ids != _ids(self._tree.containers):
+            _refuse_own_state(self.model, self.prefix)
             self._tree = tree_of(self.model, self.prefix)
             self._ids = _ids(self._tree.containers)
             self._objects = {name: _extra_state(module, name) for name, module in self._tree.extra.items()}
@@ -139,6 +140,25 @@ class ModelPart(Part):
     def restored(self, state: State) -> None:
         for part in self._objects.values():
             part.restored(state)
+
+
+def _refuse_own_state(model: torch.nn.Module, prefix: str) -> None:
+    """Modules whose ``state_dict()`` has more than parameters, buffers and extra state, as quantized ones have."""
+    for name, module in model.named_modules():
+        if type(module)._save_to_state_dict is torch.nn.Module._save_to_state_dict:
+            continue
+        found: dict[str, Any] = {}
+        module._save_to_state_dict(found, "", True)
+        more = found.keys() - module._parameters.keys() - module._buffers.keys() - {"_extra_state"}
+        if more:
+            where = "/".join((prefix, *filter(None, name.split("."))))
+            error = UsageError(
+                f"{where} is a {type(module).__module__}.{type(module).__qualname__}, which keeps {sorted(more)[0]!r} "
+                "in its state_dict() alone"
+            )
+            error.entry = where
+            error.next = "let it say that by get_extra_state() and set_extra_state(), or keep it in a buffer"
+            raise error
 
 
 def _extra_state(module: torch.nn.Module, name: str) -> ObjectPart:

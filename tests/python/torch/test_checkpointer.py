@@ -125,6 +125,25 @@ class Jobs(support.InDirectory):
             ckpt.restore()
         self.assertEqual(model[0].vocabulary, ("a", "b"))
 
+    def test_what_only_state_dict_has_is_refused(self):
+        class Secret(nn.Linear):
+            def _save_to_state_dict(self, destination, prefix, keep_vars):
+                super()._save_to_state_dict(destination, prefix, keep_vars)
+                destination[f"{prefix}secret"] = torch.tensor(5)
+
+        class Harmless(nn.Linear):
+            def _save_to_state_dict(self, destination, prefix, keep_vars):
+                super()._save_to_state_dict(destination, prefix, keep_vars)
+
+        with pawl.torch.Checkpointer(self.run_path, model=nn.Sequential(Harmless(2, 2))) as ckpt:
+            ckpt.save()
+        quantized = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 2)), {nn.Linear})
+        for model, key in ((nn.Sequential(nn.ReLU(), Secret(2, 2)), "secret"), (quantized, "scale")):
+            with self.subTest(key), pawl.torch.Checkpointer(self.directory / key, model=model) as ckpt:
+                with self.assertRaisesRegex(pawl.UsageError, f"model/[01] is a .*, which keeps '{key}'") as caught:
+                    ckpt.save()
+                self.assertIn("get_extra_state()", caught.exception.next)
+
     def test_names_are_those_of_the_model_without_its_wrappers(self):
         class Module(nn.Module):  # a submodule that really is called "module"
             def __init__(self):

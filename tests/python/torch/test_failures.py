@@ -298,6 +298,7 @@ class Restoring(support.InDirectory):
             other.load_state_dict(self.weights)
         with self.assertRaises(pawl.Mismatch) as caught:
             self.restore(other, torch.optim.Adam(other.parameters()))
+        self.assertRegex(caught.exception.next, r"^\S.*renames=\{")
         renamed = [item for item in caught.exception.report.items if item.difference.name == "RENAMED"]
         rules = dict(remedy.rename for item in renamed for remedy in item.remedies)
         self.assertEqual(rules, {"model/a": "model/encoder"})  # slots follow their variables

@@ -576,6 +576,17 @@ class Transactions(Files):
                 pass
         self.assert_untouched()
 
+    def test_what_is_appended_to_is_what_the_transaction_wrote(self):
+        for before in (OLD, None):
+            with self.fs.transaction:
+                with self.fs.open(self.url, "wb") as file:
+                    file.write(b"first,")
+                with self.fs.open(self.url, "ab") as file:
+                    file.write(b"second")
+                self.assertEqual(self.path.read_bytes() if self.path.exists() else None, before)
+            self.assertEqual(self.path.read_bytes(), b"first,second")
+            self.path.unlink()
+
     def test_a_commit_that_fails(self):
         (self.directory / "x").mkdir()
         with self.assertRaises(FileNotFoundError):

@@ -15,7 +15,9 @@ kind, path, total, save_at, policy = sys.argv[1], sys.argv[2], int(sys.argv[3]),
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(1)
-width, slow = int(os.environ.get("WIDTH", "33")), support.SLOWER if "WIDTH" in os.environ else {}
+width, slow = int(os.environ.get("WIDTH", "33")), {} if "WIDTH" not in os.environ else {
+    **support.SLOW, "bandwidth_bytes_per_s": 4 << 20
+}
 model = torch.nn.Sequential(
     torch.nn.Linear(10, width), torch.nn.BatchNorm1d(width), torch.nn.ReLU(), torch.nn.Linear(width, 7, bias=False)
 )
@@ -89,11 +91,12 @@ class Ranks(support.InDirectory):
 
     def resumed_from_a_save_in_flight(self, kind):
         """Training goes on while step 3 is written, reading what it changes; step 3 is what was there then."""
-        expected = self.job(kind, 2, 6, 100, self.directory / "uninterrupted", WIDTH="6000").split("digest ")[1]
-        found = self.job(kind, 2, 6, WIDTH="6000")
+        width = "130000"  # 15 MB for each rank to write, with a budget of 8
+        expected = self.job(kind, 2, 6, 100, self.directory / "uninterrupted", WIDTH=width).split("digest ")[1]
+        found = self.job(kind, 2, 6, WIDTH=width)
         self.assertIn("in flight True", found)
         self.assertEqual(found.split("digest ")[1], expected)
-        found = self.job(kind, 2, 6, WIDTH="6000", STEP="3")
+        found = self.job(kind, 2, 6, 100, WIDTH=width, STEP="3")
         self.assertIn("restored 3", found)
         self.assertEqual(found.split("digest ")[1], expected)
 

@@ -59,9 +59,13 @@ class Fence(support.InDirectory):
         expected = train(self.adam())
         torch.manual_seed(3)
         job = self.adam()
-        with checkpointer(self.run_path, job, bandwidth_bytes_per_s=4 << 20) as ckpt:
+        with (
+            self.assertRaisesRegex(pawl.UsageError, "was changed while it was being saved"),
+            checkpointer(self.run_path, job, bandwidth_bytes_per_s=4 << 20) as ckpt,
+        ):
             pawl.torch._hook.leave_steps_alone(ckpt)
             train(job, ckpt, save_at=SAVED_AT)
+            ckpt.run.wait()  # which does not look
         job = self.adam()
         with checkpointer(self.run_path, job) as ckpt:
             ckpt.restore()
@@ -98,6 +102,34 @@ class Fence(support.InDirectory):
             self.assertEqual([info.step for info in pawl.ls(self.run_path)], [SAVED_AT])
             ckpt.save()
         self.assertEqual([info.step for info in pawl.ls(self.run_path)], [SAVED_AT, STEPS])
+
+    def test_a_change_before_the_wait_is_noticed_there_S01(self):
+        job = self.adam()
+        for last in ("wait", "close"):
+            with self.subTest(last):
+                ckpt = checkpointer(self.directory / last, job, bandwidth_bytes_per_s=4 << 20)
+                job.step()
+                ckpt.step()
+                ckpt.save()
+                with torch.no_grad():
+                    job.model[1].weight.clamp_(-0.01, 0.01)
+                with self.assertRaisesRegex(pawl.UsageError, "model/1/weight was changed while it was being saved"):
+                    getattr(ckpt, last)()
+                ckpt.close()
+
+    def test_a_newer_step_is_said_at_the_first_save(self):
+        job = self.adam()
+        with checkpointer(self.run_path, job, every=1) as ckpt:
+            train(job, ckpt)
+        with checkpointer(self.run_path, job) as ckpt, self.assertLogs("pawl", logging.WARNING) as logs:
+            ckpt.restore(step=2)
+            ckpt.step()
+            ckpt.save()
+            job.step()
+            ckpt.step()
+            ckpt.save()
+        self.assertEqual(len(logs.output), 1, logs.output)
+        self.assertRegex(logs.output[0], "has step 6, which is newer than step 3 that is saved now")
 
     def test_fence_before_a_change_outside_of_the_optimizer(self):
         job = self.adam()

@@ -6,6 +6,8 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t earlier_calls;
 static volatile sig_atomic_t earlier_info_calls;
@@ -125,6 +127,51 @@ static void test_a_handler_that_was_taken_away_is_installed_again(void **state) 
     assert_int_equal(pawl_preempted(), SIGUSR1);
 }
 
+/* How a child ends that was forked meanwhile. */
+static int ended(void (*body)(void)) {
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void gets_the_signal(void) {
+    (void)raise(SIGUSR1);
+}
+
+static void watches_by_itself(void) {
+    const int number = SIGUSR1;
+    struct pawl_error err = ERROR_INIT;
+    if (pawl_preempted() != 0 || pawl_preemption_watch(&number, 1, &err) != PAWL_OK ||
+        raise(SIGUSR1) != 0 || pawl_preempted() != SIGUSR1) {
+        _exit(1);
+    }
+}
+
+static void test_a_forked_child_is_ended_by_the_signal(void **state) {
+    (void)state;
+    watch(SIGUSR1);
+    int status = ended(gets_the_signal);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGUSR1);
+    assert_int_equal(pawl_preempted(), 0);
+    assert_int_equal(raise(SIGUSR1), 0);
+    assert_int_equal(pawl_preempted(), SIGUSR1);
+}
+
+static void test_a_forked_child_may_watch_by_itself(void **state) {
+    (void)state;
+    watch(SIGUSR1);
+    assert_int_equal(raise(SIGUSR1), 0);
+    assert_int_equal(ended(watches_by_itself), 0);
+    assert_int_equal(pawl_preempted(), SIGUSR1);
+}
+
 static void test_signals_that_cannot_be_caught_are_refused(void **state) {
     (void)state;
     struct pawl_error err = ERROR_INIT;
@@ -154,6 +201,8 @@ int main(void) {
         TEST(test_unwatching_puts_the_earlier_handler_back),
         TEST(test_a_later_handler_is_not_removed),
         TEST(test_a_handler_that_was_taken_away_is_installed_again),
+        TEST(test_a_forked_child_is_ended_by_the_signal),
+        TEST(test_a_forked_child_may_watch_by_itself),
         TEST(test_signals_that_cannot_be_caught_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
