@@ -4,8 +4,8 @@
  *
  * Signal handlers belong to the whole process, so this is the one place of the library with global
  * state. The handler does nothing but store a number and call the earlier handler: the trainer
- * decides when to look, and saves from its own thread. A forked child has inherited the handler, but
- * looks at no number: there a signal does what it did before it was watched.
+ * decides when to look, and saves from its own thread. A forked child has inherited the handler,
+ * but nobody looks there: a signal does what it did before it was watched.
  */
 #include "api/api.h"
 
@@ -42,7 +42,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
         earlier->sa_handler(number);
     } else if (earlier->sa_handler == SIG_DFL && !ours) {
         (void)sigaction(number, earlier, NULL); /* it comes again when this has returned */
-        (void)raise(number);
+        (void)kill(getpid(), number);
     }
     errno = saved;
 }

@@ -213,6 +213,8 @@ class Checkpointer:
     Threads: for the thread that trains.
     """
 
+    _looked_for_newer = False  # see _warn_of_newer()
+
     def __init__(
         self,
         run: str | os.PathLike[str] | Run,
@@ -238,7 +240,6 @@ class Checkpointer:
             raise UsageError(f"mode={mode!r}: it is 'min' or 'max'")
         self.steps = 0
         self.preempted = False
-        self._looked_for_newer = False
         self._grace_s = grace_s
         self._user_reference = list(by_reference)
         self._parts = self._make_parts(_named("model", model), optimizer, scheduler, scaler, loader, extra, rng)
