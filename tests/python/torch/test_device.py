@@ -131,13 +131,24 @@ class Device(support.InDirectory):
             train(model, optimizer, 2)
             ckpt.steps = 2
             expected = state_of(model, optimizer)
-            ckpt.save()
-            train(model, optimizer, 2)
+            self.streams.gate.clear()
+            with mock.patch.object(self.streams, "wait", self.opens_the_gate(self.streams.wait)):
+                ckpt.save()
+                train(model, optimizer, 2)
             with self.assertRaises(pawl.Timeout):
                 ckpt.run.wait(-1)
             self.assertGreater(self.streams.waits, 0)
             ckpt.wait()
         self.assert_same(self.restored(), expected)
+
+    def opens_the_gate(self, wait):
+        """The copies are made while somebody waits for them, and not before."""
+
+        def waits():
+            self.streams.gate.set()
+            return wait()
+
+        return waits
 
     def test_each_of_several_optimizers_comes_after_the_copies(self):
         """They may step on streams of their own."""

@@ -313,6 +313,10 @@ static void test_s08_memory_that_hangs_is_not_waited_for_until_the_deadline(void
     assert_non_null(strstr(pawl_error_text(f->err), "the memory \"GPU 0\" hangs"));
     atomic_store(&there, 1);
     assert_ok(pawl_fence(f->run, 30, f->err), f->err);
+    while (pawl_save(f->run, f->state, 2, NULL, f->err) == PAWL_EIO) { /* until it is given up */
+        (void)usleep(1000);
+    }
+    assert_ok(pawl_wait(f->run, 0, NULL, f->err), f->err);
 }
 
 /* Without time to wait a provider gets a moment. */
