@@ -97,6 +97,42 @@ class AveragedAfter(Averaged):
     before = False
 
 
+class LooksTwice(Job):
+    """A forward pass in train mode, without gradients, between the save and the step."""
+
+    def step(self):
+        with torch.no_grad():
+            self.loss()
+        super().step()
+
+
+class Words(Job):
+    """Gradients of an embedding that are sparse."""
+
+    def loss(self):
+        return self.model(torch.randint(0, 2000, (64,))).pow(2).mean()
+
+
+class OnPlateau(Job):
+    def step(self):
+        self.optimizer.zero_grad()
+        loss = self.loss()
+        loss.backward()
+        self.optimizer.step()
+        self.scheduler.step(loss)
+
+
+class Warm:
+    """A schedule with state of its own, for LambdaLR."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, step):
+        self.calls += 1
+        return 1 / (1 + step) + self.calls / 100
+
+
 class Accumulated(Job):
     """Gradients of three batches, clipped."""
 
@@ -249,6 +285,22 @@ def two_groups():
     return Job(model, torch.optim.Adam(groups, lr=torch.tensor(1e-3), amsgrad=True))
 
 
+def of(kind, make_model, make_optimizer, make_scheduler=None):
+    def make():
+        model = make_model()
+        optimizer = make_optimizer(model.parameters())
+        return kind(model, optimizer, **({"scheduler": make_scheduler(optimizer)} if make_scheduler else {}))
+
+    return make
+
+
+def compiled_step():
+    model = layers()
+    job = Job(model, torch.optim.Adam(model.parameters(), capturable=False, foreach=True))
+    job.optimizer.step = torch.compile(job.optimizer.step, backend="eager")
+    return job
+
+
 def norm(which):
     return lambda: nn.Sequential(nn.Linear(8, WIDTH), which(nn.Linear(WIDTH, WIDTH)), nn.Linear(WIDTH, 2))
 
@@ -261,6 +313,14 @@ CASES = {
     "spectral norm": with_model(norm(nn.utils.spectral_norm)),
     "spectral norm, parametrized": with_model(norm(nn.utils.parametrizations.spectral_norm)),
     "weight norm": with_model(norm(nn.utils.parametrizations.weight_norm)),
+    "weight norm, the older one": with_model(norm(nn.utils.weight_norm)),
+    "batch norm looked at once more": of(LooksTwice, lambda: layers(nn.BatchNorm1d(WIDTH)), optim.AdamW),
+    "sparse gradients": of(Words, lambda: nn.Embedding(2000, WIDTH, sparse=True), optim.SparseAdam),
+    "on a plateau": of(
+        OnPlateau, layers, optim.Adam, lambda o: optim.lr_scheduler.ReduceLROnPlateau(o, patience=0, threshold=0.5)
+    ),
+    "a schedule with state": of(Job, layers, optim.Adam, lambda o: optim.lr_scheduler.LambdaLR(o, Warm())),
+    "a step that is compiled": compiled_step,
     "average updated before the step": lambda: averaged(Averaged),
     "average updated after the step": lambda: averaged(
         AveragedAfter, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)

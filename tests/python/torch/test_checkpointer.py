@@ -13,7 +13,7 @@ from torch import nn
 
 import pawl
 import pawl.torch
-from jobs import WIDTH, Job, layers
+from jobs import Tied, WIDTH, Job, layers
 
 
 class Jobs(support.InDirectory):
@@ -144,6 +144,13 @@ class Jobs(support.InDirectory):
                     ckpt.save()
                 self.assertIn("get_extra_state()", caught.exception.next)
 
+    def test_tied_weights_are_saved_once_by_their_first_name(self):
+        with pawl.torch.Checkpointer(self.run_path, model=Tied()) as ckpt:
+            ckpt.save()
+        with pawl.open(self.run_path) as checkpoint:
+            names = [name for name in checkpoint if name.endswith("weight")]
+        self.assertEqual(names, ["model/first/weight", "model/last/weight", "model/second/weight"])
+
     def test_names_are_those_of_the_model_without_its_wrappers(self):
         class Module(nn.Module):  # a submodule that really is called "module"
             def __init__(self):
@@ -268,6 +275,8 @@ class WithAccelerate(support.InDirectory):
         found = []
         for restored in (None, 2):
             accelerator, model, optimizer, scheduler = self.parts()
+            with self.assertRaisesRegex(AttributeError, "_optimizer_step_pre_hooks"):
+                optimizer.register_step_pre_hook(lambda *_: None)
             with pawl.torch.Checkpointer(
                 self.run_path, model=model, optimizer=optimizer, scheduler=scheduler, every=2, **support.SLOW
             ) as ckpt:

@@ -74,6 +74,31 @@ support.end_rank()
 """
 
 
+REFUSED = """
+import sys, torch, torch.distributed as dist, support, pawl, pawl.torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.tensor import DTensor, Partial
+
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+summed = torch.nn.Linear(4, 4, bias=False)
+summed.weight = torch.nn.Parameter(DTensor.from_local(torch.ones(4, 4), mesh, [Partial()]))
+plain = torch.nn.Linear(4, 4)
+jobs = {
+    "partial": lambda: {"model": summed},
+    "zero": lambda: {"model": plain, "optimizer": ZeroRedundancyOptimizer(plain.parameters(), torch.optim.Adam)},
+}
+for name, make in jobs.items():
+    try:
+        with pawl.torch.Checkpointer(f"{sys.argv[1]}-{name}", **make(), deadline_s=20.0) as ckpt:
+            ckpt.save()
+    except pawl.Error as why:
+        print(name, type(why).__name__, why.args[0], flush=True)
+support.end_rank()
+"""
+
+
 class Ranks(support.InDirectory):
     def job(self, kind, ranks, total, save_at=3, path=None, policy="", **variables):
         done = self.program(
@@ -157,6 +182,11 @@ class Ranks(support.InDirectory):
         found = self.job("ddp", 2, 50, 100, STOP="1:4")
         self.assertIn("steps 6 True", found)
         self.assertEqual([info.step for info in pawl.ls(self.run_path)], [6])
+
+    def test_what_cannot_be_cut_is_refused_by_name(self):
+        found = self.program(REFUSED, self.run_path, ranks=2).stdout
+        self.assertEqual(found.count("partial UsageError model/weight: it is a sum"), 2, found)
+        self.assertEqual(found.count("zero UsageError optimizer is a ZeroRedundancyOptimizer"), 2, found)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 
 import copy
 import logging
+import signal
 import warnings
+from unittest import mock
 
 import support  # first: it finds the package
 import torch
@@ -11,6 +13,7 @@ from torch import nn
 
 import pawl
 import pawl.torch
+from pawl.torch import _checkpointer
 from jobs import CASES, SAVED_AT, STEPS, WIDTH, Job, Scaled, checkpointer, layers, train
 
 
@@ -132,18 +135,113 @@ class Fence(support.InDirectory):
         self.assertRegex(logs.output[0], "has step 6, which is newer than step 3 that is saved now")
 
     def test_fence_before_a_change_outside_of_the_optimizer(self):
+        changes = {
+            "zero_": lambda parameter: parameter.zero_(),
+            "clamp_": lambda parameter: parameter.clamp_(-0.001, 0.001),
+            "data": lambda parameter: parameter.data.add_(1),
+            "NumPy": lambda parameter: parameter.detach().numpy().fill(3),
+        }
         job = self.adam()
+        for name, change in changes.items():
+            with self.subTest(name), checkpointer(self.directory / name, job) as ckpt:
+                job.step()
+                ckpt.save()
+                expected = job.everything()
+                ckpt.fence()
+                with torch.no_grad():
+                    for parameter in job.model.parameters():
+                        change(parameter)
+                ckpt.wait()
+                ckpt.restore()
+                self.assert_same(job.everything(), expected)
+
+    def test_changes_that_no_version_shows(self):
+        """Why a version is a hint alone, and buffers are copied."""
+        norm, weight = nn.BatchNorm1d(4), nn.Parameter(torch.zeros(4))
+        changes = {
+            "BatchNorm": (norm.running_mean, lambda: norm(torch.randn(8, 4))),
+            "p.data": (weight, lambda: weight.data.add_(1)),
+            "NumPy": (weight, lambda: weight.detach().numpy().fill(3)),
+            "vector_to_parameters": (weight, lambda: nn.utils.vector_to_parameters(torch.ones(4), [weight])),
+        }
+        for name, (tensor, change) in changes.items():
+            with self.subTest(name):
+                version, before = tensor._version, tensor.detach().clone()
+                change()
+                self.assertEqual(tensor._version, version)
+                self.assertFalse(torch.equal(tensor, before))
+
+    def test_tensors_without_a_version(self):
+        with torch.inference_mode():
+            still = torch.ones(300)
+        job = self.adam()
+        with checkpointer(self.run_path, job, extra={"still": still}, by_reference=[still]) as ckpt:
+            train(job, ckpt, save_at=SAVED_AT)
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(torch.from_dlpack(checkpoint["extra/still"].read()).tolist(), [1.0] * 300)
+
+    def test_an_optimizer_that_is_none_of_torchs_is_said_at_the_next_save(self):
+        class Plain:
+            """As many that people write for themselves."""
+
+            def __init__(self, parameters):
+                self.param_groups, self.state = [{"params": list(parameters), "lr": 0.1}], {}
+
+            def zero_grad(self):
+                for parameter in self.param_groups[0]["params"]:
+                    parameter.grad = None
+
+            def step(self):
+                for parameter in self.param_groups[0]["params"]:
+                    parameter.data -= 0.1 * parameter.grad
+
+        model = layers()
+        job = Job(model, Plain(model.parameters()))
         with checkpointer(self.run_path, job) as ckpt:
-            job.step()
             ckpt.save()
-            expected = job.everything()
-            ckpt.fence()
-            with torch.no_grad():
-                for parameter in job.model.parameters():
-                    parameter.zero_()
+            job.step()
+            ckpt.step()
+            with self.assertLogs("pawl.torch", logging.WARNING) as logs:
+                ckpt.save()
+        self.assertIn("is no torch.optim.Optimizer", logs.output[0])
+
+    def test_load_state_dict_in_place_keeps_the_state(self):
+        job = self.adam()
+        job.step()
+        with checkpointer(self.run_path, job) as ckpt:
+            ckpt.save()
             ckpt.wait()
+            saved = ckpt._saved
+            job.model.load_state_dict({k: v.clone() + 1 for k, v in job.model.state_dict().items()})
+            ckpt.steps = 1
+            ckpt.save()
+            self.assertIs(ckpt._saved, saved)
+            expected = job.everything()
+            ckpt.wait()
+            job.step()
             ckpt.restore()
             self.assert_same(job.everything(), expected)
+
+    def test_large_copies_are_named(self):
+        job = self.adam()
+        job.model[1].requires_grad_(False)
+        job.optimizer = torch.optim.SGD(job.model[0].parameters(), lr=0.1)
+        with mock.patch.object(_checkpointer, "_BIG_COPY", 1 << 20), self.assertLogs("pawl.torch", "INFO") as logs:
+            with checkpointer(self.run_path, job) as ckpt:
+                ckpt.save()
+        self.assertIn("model/1/weight (0.0 GB) is copied at each save", "\n".join(logs.output))
+        self.assertIn("by_reference=[...]", "\n".join(logs.output))
+
+    def test_a_grace_that_is_too_short_says_so_S13(self):
+        job = self.adam()
+        options = {"bandwidth_bytes_per_s": 1 << 20, "grace_s": 0.2, "signals": (signal.SIGUSR1,)}
+        with self.assertRaises(pawl.Canceled), checkpointer(self.run_path, job, **options) as ckpt:
+            job.step()
+            signal.raise_signal(signal.SIGUSR1)
+            with self.assertLogs("pawl"), self.assertRaises(pawl.Timeout) as caught:
+                ckpt.step()
+        self.assertRegex(str(caught.exception), "the final save of step 1 (did not fit into|was not begun).*grace time")
+        self.assertIn("ask the scheduler for more grace time", caught.exception.next)
 
     def test_memory_that_was_replaced_is_noticed(self):
         """load_state_dict(assign=True), p.data =, half(), new optimizer state: each save has what is there."""
@@ -193,6 +291,22 @@ class Fence(support.InDirectory):
             ckpt.save()
         with pawl.open(self.run_path) as checkpoint:
             self.assertEqual(checkpoint.entry("model/1/weight").dtype, "F16")
+
+    def test_half_with_an_optimizer(self):
+        job = self.adam()
+        job.step()
+        with pawl.torch.Checkpointer(self.run_path, **job.parts()) as ckpt:
+            ckpt.save()
+            ckpt.fence()
+            job.model.half()
+            ckpt.steps = 1
+            ckpt.save()
+            expected = job.everything()
+            ckpt.wait()
+            with torch.no_grad():
+                job.model[1].weight.zero_()
+            ckpt.restore()
+            self.assert_same(job.everything(), expected)
 
     def test_by_reference_spares_the_copy(self):
         model = layers()
