@@ -307,7 +307,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
 
     def _find(self, name: str) -> tuple[Entry, Dtype | None, Any]:
         raw, found = text_bytes("the name", name), _abi.EntryInfo()
-        with self._held() as pointer:
+        with self._used() as pointer:
             check(lib.pawl_checkpoint_find(pointer, raw, ctypes.byref(found), error_handle()))
             dtype = Dtype(found.dtype) if found.dtype else None
             return entry_of(found), dtype, None if found.kind == Kind.TENSOR else value_of(found)
@@ -358,7 +358,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             self._walks.add(walk.value or 0)
         try:
             while True:
-                with self._held():
+                with self._used():
                     check(lib.pawl_entries_next(walk, ctypes.byref(found), ctypes.byref(more), error_handle()))
                     if more.value == 0:
                         return
@@ -503,7 +503,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
 
     @contextlib.contextmanager
     def _used(self) -> Iterator[ctypes.c_void_p]:
-        """The pointer, for a call that asks the program now and then whether to go on."""
+        """The pointer, for a call that asks the program whether to go on, or whose result is read where it is."""
         with self._held() as pointer:
             before = self._uses
             try:

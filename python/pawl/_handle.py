@@ -29,11 +29,12 @@ _inside = _Inside()
 @contextlib.contextmanager
 def called_back() -> Iterator[None]:
     """Around what libpawl calls: a handle whose call it is takes no other one."""
+    before = _inside.calls
     try:
-        _inside.calls += 1
+        _inside.calls = before + 1
         yield
     finally:
-        _inside.calls -= 1
+        _inside.calls = before
 
 
 class Handle:
