@@ -1,12 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out which file of a directory is to be opened, from the names in it. */
-#include "foreign/weights.h"
+#include "foreign/formats.h"
+#include "foreign/safetensors/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#define ENDING  ".safetensors"
 #define WEIGHTS "model.safetensors"
 #define INDEX   "model.safetensors.index.json"
+
+static bool ends_as_weights(const char *name) {
+    size_t n = strlen(name);
+    return n > sizeof(ENDING) - 1 && strcmp(name + n - (sizeof(ENDING) - 1), ENDING) == 0;
+}
+
+bool foreign_opens(const char *name) {
+    return ends_as_weights(name) || safetensors_is_index(name);
+}
+
+pawl_status foreign_open(store *s, bool own_store, const char *name, bool whole,
+                         struct source **out, pawl_error *err) {
+    const archive_format *format =
+        safetensors_is_index(name) ? &format_safetensors_sharded : &format_safetensors;
+    return archive_open(s, own_store, format, name, whole, out, err);
+}
 
 /* Does only a run's directory, or a step's, have this name? Then what else is there is not looked
  * at. Of their files some have names that others use, too: DeepSpeed has a `latest` beside weights.
@@ -38,7 +56,7 @@ static void note_name(sight *s, const char *name) {
     }
     s->weights = strcmp(name, WEIGHTS) == 0 ? name : s->weights;
     s->index = strcmp(name, INDEX) == 0 ? name : s->index;
-    if (weights_is_index(name)) {
+    if (safetensors_is_index(name)) {
         s->other_index = s->indexes++ == 0 ? name : s->other_index;
     } else {
         s->file = s->files++ == 0 ? name : s->file;

@@ -3,7 +3,7 @@
  * directory alone, each once, and each tensor once. */
 #include "fuzz.h"
 
-#include "foreign/shard_index.h"
+#include "foreign/safetensors/shard_index.h"
 
 static void check_files(const shard_index *index) {
     for (size_t i = 0; i < index->file_count; i++) {

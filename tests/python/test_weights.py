@@ -185,7 +185,7 @@ class Sharded(Folder):
         self.refused("is not in that file", files, extra={"a": "2.safetensors"})
         self.refused("outside of the directory", files, extra={"c": "../1.safetensors"})
         self.refused("outside of the directory", files, extra={"c": "/tmp/1.safetensors"})
-        self.refused("in two files", {"1.safetensors": {"a": one, "c": one},
+        self.refused("it is in 1.safetensors and in 2.safetensors", {"1.safetensors": {"a": one, "c": one},
                                       "2.safetensors": {"a": one, "b": one}})
         second = self.folder / "2.safetensors"
         def make_link():

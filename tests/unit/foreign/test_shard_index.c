@@ -2,7 +2,7 @@
 /* The index of a Hugging Face directory: what it says, and what is refused with its position. */
 #include "lib/test.h"
 
-#include "foreign/shard_index.h"
+#include "foreign/safetensors/shard_index.h"
 #include "format/limits.h"
 #include "lib/failing_memory.h"
 

@@ -95,7 +95,7 @@ static void test_r14_a_file_that_is_changed_while_it_is_read(void **state) {
     assert_ok(store_read(file, 0, bytes, sizeof(bytes), &err), &err);
     make_file(s, "a.safetensors", header, -1, 5);
     assert_fails(store_read(file, 0, bytes, sizeof(bytes), &err), PAWL_EBUSY, &err);
-    assert_string_equal(err.attempt, "a file of the weights was changed while it was open");
+    assert_string_equal(err.attempt, "a file of the checkpoint was changed while it was open");
     assert_string_equal(err.path, "/mem/a.safetensors");
     store_close(file);
     source_destroy(w);
@@ -258,7 +258,7 @@ static void test_a_tensor_in_two_files(void **state) {
     make_sharded(s, MAP(A "," B "," C));
     make_file(s, "2.safetensors", "{\"a\":" TENSOR("[0,4]") ",\"b\":" TENSOR("[4,8]") "}", -1, 8);
     assert_fails(open_made(s, INDEX, &w, &err), PAWL_EDAMAGED, &err);
-    assert_string_equal(err.attempt, "a tensor is in two files");
+    assert_string_equal(err.attempt, "a name is there twice");
     assert_string_equal(err.entry, "a");
     assert_string_equal(err.found, "it is in 1.safetensors and in 2.safetensors");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes the index of a Hugging Face directory: which tensor is in which of its files. */
-#include "foreign/shard_index.h"
+#include "foreign/safetensors/shard_index.h"
 
 #include "base/json.h"
 #include "format/limits.h"

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads what describes the tensors of safetensors files: the headers, and the index of a Hugging
+ * Face directory; and checks that they say the same. */
+#include "foreign/safetensors/safetensors.h"
+#include "foreign/safetensors/shard_index.h"
+
+#include <string.h>
+
+#define INDEX_ENDING ".safetensors.index.json"
+
+/* All of it, while it is read. */
+typedef struct reading {
+    archive *a;
+    uint64_t header_bytes; /* so far */
+    uint64_t data_bytes;   /* so far: of all tensors */
+    shard_index index;
+} reading;
+
+/* ---- the headers ---- */
+
+/* Shapes and names live until it is freed: an archive copies them. */
+static pawl_status add_tensors(reading *r, uint32_t file, const safetensors_header *header,
+                               pawl_error *err) {
+    for (size_t i = 0; i < header->tensor_count; i++) {
+        const safetensors_tensor *t = &header->tensors[i];
+        const archive_part part = {.stream = file, .offset = t->offset, .bytes = t->bytes};
+        const archive_tensor tensor = {.name = t->name,
+                                       .dtype = t->dtype,
+                                       .type = t->type,
+                                       .ndim = t->ndim,
+                                       .shape = t->shape,
+                                       .parts = &part,
+                                       .part_count = 1};
+        TRY(archive_add_tensor(r->a, &tensor, err));
+    }
+    return PAWL_OK;
+}
+
+static pawl_status headers_too_large(const reading *r, pawl_error *err) {
+    error_set(err, PAWL_ELIMIT, "the headers of the files are too large together");
+    error_expected(err, "at most %llu bytes", (unsigned long long)FOREIGN_MAX_HEADERS);
+    error_found(err, "%llu bytes, and there may be more", (unsigned long long)r->header_bytes);
+    return PAWL_ELIMIT;
+}
+
+static void free_header(safetensors_header *header) {
+    safetensors_header_free(header);
+}
+
+static pawl_status read_header(reading *r, uint32_t file, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *opened = NULL;
+    CLEANUP(free_header) safetensors_header header = {0};
+    byte_source source;
+    TRY(archive_open_file(r->a, file, STORE_READ, &opened, err));
+    TRY(store_source(opened, &source, err));
+    TRY(safetensors_decode_foreign(&source, &header, err));
+    TRY(data_sum_finished(&header, err)); /* a file of pawl's own that was never finished */
+    r->a->base.reads.reads += 2;
+    r->a->base.reads.bytes += header.data_offset;
+    r->header_bytes += header.data_offset;
+    r->data_bytes += header.file_bytes - header.data_offset;
+    if (r->header_bytes > FOREIGN_MAX_HEADERS) {
+        return headers_too_large(r, err);
+    }
+    return add_tensors(r, file, &header, err);
+}
+
+static pawl_status read_headers(reading *r, pawl_error *err) {
+    for (uint32_t i = 0; i < r->a->base.files; i++) {
+        pawl_status status = read_header(r, i, err);
+        if (status != PAWL_OK) {
+            if (err->path[0] == '\0') {
+                archive_error_file(r->a, i, err);
+            }
+            return status;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- the index ---- */
+
+/* What the storage says of a link that leads nowhere stays. */
+static pawl_status is_missing(const archive *a, const char *file, pawl_error *err) {
+    struct pawl_error story = *err;
+    error_set(err, PAWL_EDAMAGED, "a file that the index of the weights names is missing");
+    store_error_path(err, a->base.store, file);
+    error_expected(err, "a file, as %.200s says", a->name);
+    error_found(err, "%s", story.found[0] != '\0' ? story.found : "no such file");
+    error_next(err, "get all files of the directory from where it came from");
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status read_index(reading *r, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    archive *a = r->a;
+    TRY(archive_read_description(a, a->name, FOREIGN_MAX_INDEX, &text, err));
+    pawl_status status = shard_index_decode(text.data, text.size, &r->index, err);
+    if (status != PAWL_OK) {
+        store_error_path(err, a->base.store, a->name);
+        return status;
+    }
+    for (size_t i = 0; i < r->index.file_count; i++) {
+        uint32_t file;
+        status = archive_add_file(a, r->index.files[i], &file, err);
+        if (status != PAWL_OK) {
+            return status == PAWL_ENOTFOUND ? is_missing(a, r->index.files[i], err) : status;
+        }
+    }
+    return PAWL_OK;
+}
+
+/* What is left of it for later. */
+typedef struct details {
+    shard_index index; /* no files: there is none */
+    uint64_t data_bytes;
+} details;
+
+static void free_details(void *context) {
+    details *d = context;
+    shard_index_free(&d->index);
+    mem_free(d);
+}
+
+static bool ends_with(const char *name, const char *ending) {
+    size_t n = strlen(name);
+    size_t of = strlen(ending);
+    return n > of && strcmp(name + n - of, ending) == 0;
+}
+
+bool safetensors_is_index(const char *name) {
+    return ends_with(name, INDEX_ENDING);
+}
+
+static pawl_status keep_details(reading *r, pawl_error *err) {
+    details *d = mem_calloc(1, sizeof(*d));
+    if (d == NULL) {
+        shard_index_free(&r->index);
+        return error_nomem(err, sizeof(*d));
+    }
+    d->index = r->index;
+    d->data_bytes = r->data_bytes;
+    r->a->details = d;
+    r->a->free_details = free_details;
+    return PAWL_OK;
+}
+
+static pawl_status read_all(reading *r, pawl_error *err) {
+    uint32_t file;
+    if (safetensors_is_index(r->a->name)) {
+        TRY(read_index(r, err));
+    } else {
+        TRY(archive_add_file(r->a, r->a->name, &file, err));
+    }
+    return read_headers(r, err);
+}
+
+pawl_status safetensors_read(archive *a, pawl_error *err) {
+    reading r = {.a = a};
+    pawl_status status = read_all(&r, err);
+    if (status != PAWL_OK) {
+        shard_index_free(&r.index);
+        return status;
+    }
+    return keep_details(&r, err);
+}
+
+/* ---- the index against the files ---- */
+
+static pawl_status not_in_file(const archive *a, const shard_place *place, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED,
+              "the index of the weights is wrong at byte %llu: the tensor is not in that file",
+              (unsigned long long)place->at);
+    store_error_path(err, a->base.store, a->name);
+    error_entry(err, place->name);
+    error_range(err, place->at, 1);
+    error_expected(err, "a tensor of this name in %.200s", place->file);
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status not_in_index(const archive *a, const record_entry *e, pawl_error *err) {
+    const record_piece *piece = &e->pieces[0];
+    error_set(err, PAWL_EDAMAGED,
+              "a file has a tensor that the index of the weights does not name");
+    archive_error_file(a, archive_file_of(a, piece->file), err);
+    error_entry(err, e->name);
+    error_range(err, archive_offset_of(a, piece), piece->bytes);
+    error_expected(err, "only tensors that are in %.200s", a->name);
+    return PAWL_EDAMAGED;
+}
+
+/* Both are sorted by name. */
+pawl_status safetensors_compare(const archive *a, pawl_error *err) {
+    const details *d = a->details;
+    const shard_index *index = &d->index;
+    size_t count = (size_t)a->base.entries;
+    size_t i = 0;
+    if (index->file_count == 0) {
+        return PAWL_OK;
+    }
+    for (size_t k = 0; k < index->place_count; k++, i++) {
+        const shard_place *place = &index->places[k];
+        const record_entry *e = &a->entries[i];
+        int order = i < count ? strcmp(e->name, place->name) : 1;
+        if (order < 0) {
+            return not_in_index(a, e, err);
+        }
+        if (order > 0 ||
+            strcmp(a->files[archive_file_of(a, e->pieces[0].file)].path, place->file) != 0) {
+            return not_in_file(a, place, err);
+        }
+    }
+    return i < count ? not_in_index(a, &a->entries[i], err) : PAWL_OK;
+}
+
+pawl_status safetensors_verify(archive *a, source_verifier *v, pawl_error *err) {
+    const details *d = a->details;
+    struct pawl_error story = ERROR_INIT;
+    (void)err;
+    if (!d->index.has_total_size || d->index.total_size == (double)d->data_bytes) {
+        return PAWL_OK;
+    }
+    error_set(&story, PAWL_EDAMAGED, "the index of the weights names another size of all tensors");
+    store_error_path(&story, a->base.store, a->name);
+    error_expected(&story, "a total_size of %llu bytes, as the headers say",
+                   (unsigned long long)d->data_bytes);
+    error_found(&story, "%.17g", d->index.total_size);
+    v->problem(v->context, a->name, NULL, &story);
+    return PAWL_OK;
+}

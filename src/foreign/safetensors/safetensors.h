@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* foreign/safetensors: a safetensors file, or a Hugging Face directory of several with an index. */
+#ifndef FOREIGN_SAFETENSORS_H
+#define FOREIGN_SAFETENSORS_H
+
+#include "foreign/archive.h"
+
+/* By its name: an index, not a file of tensors. */
+bool safetensors_is_index(const char *name);
+
+/* archive_format.read, compare, verify */
+pawl_status safetensors_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status safetensors_compare(const archive *a, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status safetensors_verify(archive *a, source_verifier *v, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif
