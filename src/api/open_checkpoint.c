@@ -26,7 +26,7 @@ static pawl_status open_weights(store *s, const char *name, bool whole, const op
         status = checkpoint_open_source(weights, platform_system(), how->log, out, err);
     }
     if (status != PAWL_OK) {
-        error_wrap(err, "opening weights");
+        error_wrap(err, "opening a checkpoint");
     }
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out which file of a directory is to be opened, from the names in it. */
-#include "foreign/formats.h"
+#include "foreign/foreign.h"
 #include "foreign/safetensors/safetensors.h"
 
 #include <stdio.h>
@@ -13,17 +13,6 @@
 static bool ends_as_weights(const char *name) {
     size_t n = strlen(name);
     return n > sizeof(ENDING) - 1 && strcmp(name + n - (sizeof(ENDING) - 1), ENDING) == 0;
-}
-
-bool foreign_opens(const char *name) {
-    return ends_as_weights(name) || safetensors_is_index(name);
-}
-
-pawl_status foreign_open(store *s, bool own_store, const char *name, bool whole,
-                         struct source **out, pawl_error *err) {
-    const archive_format *format =
-        safetensors_is_index(name) ? &format_safetensors_sharded : &format_safetensors;
-    return archive_open(s, own_store, format, name, whole, out, err);
 }
 
 /* Does only a run's directory, or a step's, have this name? Then what else is there is not looked
@@ -51,7 +40,7 @@ typedef struct sight {
 
 static void note_name(sight *s, const char *name) {
     s->own = s->own || is_own(name);
-    if (name[0] == '.' || !foreign_opens(name)) {
+    if (name[0] == '.' || (!ends_as_weights(name) && !safetensors_is_index(name))) {
         return;
     }
     s->weights = strcmp(name, WEIGHTS) == 0 ? name : s->weights;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign: checkpoints of other tools, as sources: so far a safetensors file, and a Hugging Face
- * directory of several with an index. Nothing is ever written beside them.
+ * foreign: checkpoints of other tools, as sources. A folder for each format; formats.c lists them.
+ * Nothing is ever written beside them.
  *
  * Nothing in them is trusted: lengths, offsets, counts, names and paths are checked before they are
  * used; refusals say the file and the byte. Nothing keeps them from being changed while they are
- * open, which is noticed (weights_file.c). Whether links are followed is up to the store.
+ * open, which is noticed (archive_file.c). Whether links are followed is up to the store.
  *
  * May include base, tensor, store, format, source. Threads and ownership: as of a source.
  */
@@ -14,7 +14,8 @@
 
 #include "source/source.h"
 
-/* By its name alone: can foreign_open open a file? */
+/* Does the name of a file say that foreign_open can open it? Others may be opened, too: what is in
+ * them decides. */
 bool foreign_opens(const char *name);
 
 /* The file to open of a directory that is no run: model.safetensors, or the one index, or the one
@@ -23,9 +24,9 @@ bool foreign_opens(const char *name);
 pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* Opens a file in the root of a store: *.safetensors, or *.safetensors.index.json with the files
- * that it names. `whole`: the path that is the user's is the directory, not the file. The store is
- * the source's when `own_store`, also when this fails. PAWL_EDAMAGED, PAWL_ELIMIT,
+/* Opens a file in the root of a store, with the files that it names. `whole`: the path that is the
+ * user's is the directory, not the file. The store is the source's when `own_store`, also when this
+ * fails. PAWL_EUSAGE: it is no checkpoint that is known; PAWL_EDAMAGED, PAWL_ELIMIT,
  * PAWL_EUNSUPPORTED: with the file and the position. */
 pawl_status foreign_open(store *s, bool own_store, const char *name, bool whole,
                          struct source **out, pawl_error *err) PAWL_MUST_CHECK;

@@ -12,6 +12,7 @@
 
 /* What a run's own names may add to its path: a step, a data file, ".tmp". */
 #define OWN_NAMES_BYTES 160u
+#define INDEX_ENDING    ".index"
 
 /* ---- making directories ---- */
 
@@ -70,18 +71,34 @@ static pawl_status make_missing(const path_walk *w, pawl_error *err) {
 /* TensorFlow names a checkpoint by the common beginning of its files' names. */
 static bool is_prefix(const path_walk *w, const char *slash) {
     char index[PATH_MAX];
-    int n = snprintf(index, sizeof(index), "%s%s%s.index", w->existing, slash, w->missing);
+    int n = snprintf(index, sizeof(index), "%s%s%s" INDEX_ENDING, w->existing, slash, w->missing);
     return n < (int)sizeof(index) && access(index, F_OK) == 0;
 }
 
 static pawl_status is_a_prefix(const path_walk *w, const char *slash, pawl_error *err) {
-    const tool_checkpoint *r = tool_checkpoint_by_name(".index", false);
+    const tool_checkpoint *r = tool_checkpoint_by_name(INDEX_ENDING, false);
     error_set(err, PAWL_ENOTFOUND, "there is no such directory, but %s of that name", r->what);
     error_path(err, "%s%s%s", w->existing, slash, w->missing);
     error_expected(err, "the directory of a run, which holds step-... directories");
-    error_found(err, "%s.index in %s", w->missing, w->existing);
+    error_found(err, "%s" INDEX_ENDING " in %s", w->missing, w->existing);
     error_next(err, "%s", r->next);
     return PAWL_ENOTFOUND;
+}
+
+/* What the path means is then that file. */
+static pawl_status take_prefix(path_walk *w, pawl_error *err) {
+    const char *slash = strcmp(w->existing, "/") == 0 ? "" : "/";
+    if (w->missing[0] == '\0' || strchr(w->missing, '/') != NULL || !is_prefix(w, slash)) {
+        return PAWL_OK;
+    }
+    size_t n = strlen(w->missing) + sizeof(INDEX_ENDING);
+    w->file = mem_alloc(n);
+    if (w->file == NULL) {
+        return error_nomem(err, n);
+    }
+    snprintf(w->file, n, "%s" INDEX_ENDING, w->missing);
+    w->missing[0] = '\0';
+    return PAWL_OK;
 }
 
 static pawl_status not_there(const path_walk *w, pawl_error *err) {
@@ -149,6 +166,9 @@ static pawl_status open_given(const char *given, open_kind kind, path_file_fn op
     pawl_status status = path_check_syntax(given, &path, err);
     if (status == PAWL_OK) {
         status = path_walk_to(path, opens, &w, err);
+    }
+    if (status == PAWL_OK && opens != NULL) {
+        status = take_prefix(&w, err);
     }
     if (status == PAWL_OK) {
         status = kind == OPEN_TO_WRITE ? open_for_writing(&w, out, err)

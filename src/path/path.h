@@ -48,11 +48,12 @@ bool storage_is_local(const pawl_storage *storage);
 pawl_status path_open(const char *given, bool create, store **out, pawl_error *err) PAWL_MUST_CHECK;
 /* The same of a directory of another tool: as store_posix_of_links. Makes nothing. */
 pawl_status path_open_of_links(const char *given, store **out, pawl_error *err) PAWL_MUST_CHECK;
-/* Can a file of this name be opened? */
+/* Does the name of a file say that it can be opened? */
 typedef bool (*path_file_fn)(const char *name);
 /* As path_open, without making anything, of a path that may also be a file, or a link to one: then
- * the directory of the file, or of the link where only its name may be opened, is opened, as by
- * path_open_of_links, and *file is that name, to be freed; else *file is NULL. */
+ * the directory of the file, or of the link where only its name says what it is, is opened, as by
+ * path_open_of_links, and *file is that name, to be freed; else *file is NULL. A path P that is not
+ * there, where P.index is, stands for that file, as TensorFlow has it. */
 pawl_status path_open_file(const char *given, path_file_fn opens, store **out, char **file,
                            pawl_error *err) PAWL_MUST_CHECK;
 /* Room and filesystem of a path, or of the part of it that exists. */

@@ -143,17 +143,17 @@ static bool may_open(const walking *w, const char *name) {
     return w->opens != NULL && w->opens(name);
 }
 
-/* The path ends at a regular file. A link stands for it where the file's own name says nothing, as
- * in a cache that names files by what is in them. */
+/* The path ends at a regular file. A link stands for it where the link's name says what it is and
+ * the file's own does not, as in a cache that names files by what is in them. */
 static bool end_at_file(walking *w, const char *name) {
-    bool by_itself = may_open(w, name);
-    if (!by_itself && w->linked[0] == '\0') {
+    bool by_link = w->linked[0] != '\0' && !may_open(w, name);
+    if (w->opens == NULL) {
         return false;
     }
-    if (!by_itself) {
+    if (by_link) {
         snprintf(w->done, sizeof(w->done), "%s", w->around);
     }
-    snprintf(w->file, sizeof(w->file), "%s", by_itself ? name : w->linked);
+    snprintf(w->file, sizeof(w->file), "%s", by_link ? w->linked : name);
     w->rest[0] = '\0';
     return true;
 }

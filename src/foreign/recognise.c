@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds out what a file is, from what is in it. Its name counts only where the contents of several
+ * formats look alike, and for what an index is called.
+ */
+#include "foreign/formats.h"
+#include "foreign/gguf/gguf.h"
+#include "foreign/safetensors/safetensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool ends_with(const char *name, const char *ending) {
+    size_t n = strlen(name);
+    size_t of = strlen(ending);
+    return n > of && strcmp(name + n - of, ending) == 0;
+}
+
+/* What the names of files of weights end in, for links whose target has a name that says nothing. */
+bool foreign_opens(const char *name) {
+    static const char *const endings[] = {
+        ".safetensors", ".safetensors.index.json",
+        ".gguf",        ".pt",
+        ".pth",         ".bin",
+        ".ckpt",        ".npz",
+        ".npy",         ".h5",
+        ".hdf5",        ".keras",
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
+        if (ends_with(name, endings[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what files look like ------------------------------------------------------------------- */
+
+#define HEAD_BYTES 512u
+
+/* What a file shows of itself. */
+typedef struct looked {
+    const char *name;
+    uint64_t size;
+    uint8_t head[HEAD_BYTES];
+    size_t head_bytes;
+} looked;
+
+static bool is_safetensors_index(const looked *l) {
+    return safetensors_is_index(l->name);
+}
+
+/* A length, and a JSON object of that length; or a name that says so. */
+static bool is_safetensors(const looked *l) {
+    size_t at = 8;
+    uint64_t n = 0;
+    if (ends_with(l->name, ".safetensors")) {
+        return true;
+    }
+    for (size_t i = 8; l->head_bytes > 8 && i > 0; i--) {
+        n = n << 8 | l->head[i - 1];
+    }
+    while (at < l->head_bytes && strchr(" \t\r\n", l->head[at]) != NULL && l->head[at] != '\0') {
+        at++;
+    }
+    return at < l->head_bytes && l->head[at] == '{' && n >= 2 && n <= l->size - 8;
+}
+
+static bool is_gguf(const looked *l) {
+    return gguf_looks_like(l->head, l->head_bytes);
+}
+
+static const struct {
+    bool (*is)(const looked *l);
+    const archive_format *format;
+} looks[] = {
+    {is_safetensors_index, &format_safetensors_sharded},
+    {is_gguf, &format_gguf},
+    {is_safetensors, &format_safetensors},
+};
+
+/* ---- what none of them is ------------------------------------------------------------------- */
+
+/* The first bytes as they can be shown: "abc", or 89 48 44 46. */
+static void show_head(const looked *l, char out[64]) {
+    size_t n = l->head_bytes < 8 ? l->head_bytes : 8;
+    bool text = true;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        text = text && l->head[i] >= ' ' && l->head[i] < 0x7f;
+    }
+    if (text) {
+        snprintf(out, 64, "\"%.*s\"", (int)n, (const char *)l->head);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)snprintf(out + at, 64 - at, "%s%02x", i > 0 ? " " : "", l->head[i]);
+    }
+}
+
+static pawl_status is_nothing_known(const store *s, const looked *l, pawl_error *err) {
+    char head[64] = "";
+    show_head(l, head);
+    error_set(err, PAWL_EUSAGE, "this is a file, but no checkpoint that pawl knows");
+    store_error_path(err, s, l->name);
+    error_expected(err, "the directory of a run, or a checkpoint of another tool");
+    if (l->size == 0) {
+        error_found(err, "an empty file");
+        error_next(err, "look for what should have written it: nothing is in it");
+    } else {
+        error_found(err, "%llu bytes that begin with %s", (unsigned long long)l->size, head);
+        error_next(err,
+                   "give the directory of a run; what else can be opened is in docs/formats.md");
+    }
+    return PAWL_EUSAGE;
+}
+
+static pawl_status look_at(store *s, looked *l, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    store_stat stat;
+    TRY(store_stat_path(s, l->name, &stat, err));
+    if (stat.type != STORE_FILE_TYPE) {
+        error_set(err, PAWL_EUSAGE, "this is neither a directory nor a file");
+        store_error_path(err, s, l->name);
+        return PAWL_EUSAGE;
+    }
+    l->size = stat.size;
+    l->head_bytes = stat.size < HEAD_BYTES ? (size_t)stat.size : HEAD_BYTES;
+    TRY(store_open(s, l->name, STORE_READ, &file, err));
+    return store_read(file, 0, l->head, l->head_bytes, err);
+}
+
+static pawl_status recognise(store *s, const char *name, const archive_format **out,
+                             pawl_error *err) {
+    looked l = {.name = name};
+    TRY(look_at(s, &l, err));
+    for (size_t i = 0; i < ARRAY_LENGTH(looks); i++) {
+        if (looks[i].is(&l)) {
+            *out = looks[i].format;
+            return PAWL_OK;
+        }
+    }
+    return is_nothing_known(s, &l, err);
+}
+
+pawl_status foreign_open(store *s, bool own_store, const char *name, bool whole,
+                         struct source **out, pawl_error *err) {
+    const archive_format *format;
+    pawl_status status = recognise(s, name, &format, err);
+    if (status == PAWL_OK) {
+        return archive_open(s, own_store, format, name, whole, out, err);
+    }
+    if (own_store) {
+        store_destroy(s);
+    }
+    return status;
+}
