@@ -70,7 +70,7 @@ typedef struct archive {
         buffer bytes; /* of all values */
     } values;
     size_t value_count;
-    void *details; /* of the format, in base.memory or freed by free_details */
+    void *details; /* of the format */
     void (*free_details)(void *details);
     size_t file_room, described_room, stream_room, entry_room;
 } archive;
@@ -78,7 +78,8 @@ typedef struct archive {
 /* ---- archive_build.c: what a reader calls --------------------------------------------------- */
 
 /* A file that has bytes of entries, by its path in the directory ("d/0"): looks at it and adds it,
- * once. All files are added before the first stream and entry. PAWL_ENOTFOUND, PAWL_EUNSUPPORTED (no regular file). */
+ * once. All files are added before the first stream and entry. PAWL_ENOTFOUND; PAWL_EUNSUPPORTED:
+ * it is no regular file. */
 pawl_status archive_add_file(archive *a, const char *path, uint32_t *out, pawl_error *err)
     PAWL_MUST_CHECK;
 /* Opens one of the files, to be read as long as it is unchanged. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a checkpoint of another tool from any others, by a sum over what describes it, and over samples of
- * its bytes.
+ * Tells a checkpoint of another tool from any others, by a sum over what describes it, and over
+ * samples of its bytes.
  *
  * The first is all that decides what is read: names, types, shapes and places of the tensors, the
  * values, and the sizes of the files. Two checkpoints of one model have all of it in common, so

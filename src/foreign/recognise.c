@@ -16,7 +16,7 @@ static bool ends_with(const char *name, const char *ending) {
     return n > of && strcmp(name + n - of, ending) == 0;
 }
 
-/* What the names of files of weights end in, for links whose target has a name that says nothing. */
+/* For links whose target has a name that says nothing. */
 bool foreign_opens(const char *name) {
     static const char *const endings[] = {
         ".safetensors", ".safetensors.index.json",

@@ -9,7 +9,6 @@
  * column-major matrix a piece of each column is read, not element by element.
  */
 #include "foreign/streams.h"
-#include "tensor/tensor.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "foreign/gguf/gguf.h"
 #include "foreign/gguf/scan.h"
 #include "foreign/gguf/types.h"
-#include "tensor/tensor.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types of GGUF, by their numbers (include/ggml.h and src/ggml-common.h of ggml). */
+/* The types of GGUF, by their numbers (the headers of ggml). */
 #include "foreign/gguf/types.h"
 
 static const gguf_type types[] = {

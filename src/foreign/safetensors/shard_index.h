@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign/safetensors/shard_index: the index of a Hugging Face directory, model.safetensors.index.json. */
+/* safetensors/shard_index: the index of a Hugging Face directory, model.safetensors.index.json. */
 #ifndef FOREIGN_SHARD_INDEX_H
 #define FOREIGN_SHARD_INDEX_H
 

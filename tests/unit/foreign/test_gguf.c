@@ -120,7 +120,7 @@ static void test_tensors_and_blocks(void **state) {
     source_destroy(w);
 }
 
-static void test_metadata(void **state) {
+static void test_metadata_are_values(void **state) {
     CLEANUP(buffer_free) buffer b = {0};
     store *s = *state;
     struct pawl_error err;
@@ -289,7 +289,7 @@ static void test_r14_a_file_that_was_cut_off(void **state) {
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tensors_and_blocks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_metadata, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_metadata_are_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_model_in_two_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_what_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_a_file_that_was_cut_off, set_up, tear_down),
