@@ -105,6 +105,49 @@ static const char *apply_rank_option(arguments *args, option_id id, const char *
     return NULL;
 }
 
+static const char *add_rename(rename_list *list, const char *value) {
+    const char *equals = strchr(value, '=');
+    if (equals == NULL || strcmp(value, "=") == 0) {
+        return "FROM=TO";
+    }
+    list->rules = must_realloc(list->rules, (list->count + 1) * sizeof(*list->rules));
+    list->rules[list->count++] =
+        (pawl_rename){.from = must_strndup(value, (size_t)(equals - value)), .to = equals + 1};
+    return NULL;
+}
+
+static const char *apply_convert_option(arguments *args, option_id id, const char *value) {
+    switch (id) {
+    case OPTION_TO:
+        args->to = value;
+        break;
+    case OPTION_ONLY:
+        args->only.words =
+            must_realloc(args->only.words, (args->only.count + 1) * sizeof(*args->only.words));
+        args->only.words[args->only.count++] = value;
+        break;
+    case OPTION_RENAME:
+        return add_rename(&args->renames, value);
+    case OPTION_CAST:
+        args->cast = pawl_dtype_from_name(value);
+        return args->cast == PAWL_F64 || args->cast == PAWL_F32 || args->cast == PAWL_F16 ||
+                       args->cast == PAWL_BF16
+                   ? NULL
+                   : "F64, F32, F16 or BF16";
+    case OPTION_DROP:
+        args->drop = true;
+        break;
+    case OPTION_DRY_CONVERT:
+        args->dry_run = true;
+        break;
+    default:
+        return text_parse_bytes(value, &args->shard_bytes) && args->shard_bytes > 0
+                   ? NULL
+                   : "a size such as 800MB or 5GiB";
+    }
+    return NULL;
+}
+
 /* NULL, or what value the option takes. */
 static const char *apply_option(arguments *args, option_id id, const char *value) {
     switch (id) {
@@ -159,7 +202,8 @@ static const char *apply_option(arguments *args, option_id id, const char *value
     case OPTION_NEED:
         return text_parse_bytes(value, &args->need_bytes) ? NULL : "a size such as 800MB or 1.5TiB";
     default:
-        return apply_rank_option(args, id, value);
+        return (OPTION_GROUP & id) != 0 ? apply_rank_option(args, id, value)
+                                        : apply_convert_option(args, id, value);
     }
     return NULL;
 }
@@ -237,6 +281,10 @@ static char *take_operand(arguments *args, const operand *o, const char *word) {
     case OPERAND_ENTRY:
         args->entry = word;
         return NULL;
+    case OPERAND_NEW:
+        args->destination = word;
+        args->targets[args->target_count++] = target_parse(word);
+        return *word != '\0' ? NULL : must_strdup("the name of what is to be written is empty");
     case OPERAND_VERB:
         args->topic = word;
         return NULL;
@@ -281,4 +329,9 @@ void arguments_free(arguments *args) {
     for (size_t i = 0; i < args->target_count; i++) {
         target_free(&args->targets[i]);
     }
+    for (size_t i = 0; i < args->renames.count; i++) {
+        free((char *)args->renames.rules[i].from);
+    }
+    free(args->renames.rules);
+    free(args->only.words);
 }

@@ -41,6 +41,16 @@ typedef struct target {
 
 #define MAX_TARGETS 2
 
+/* What an option that may be given several times was given. */
+typedef struct word_list {
+    const char **words;
+    size_t count;
+} word_list;
+typedef struct rename_list {
+    pawl_rename *rules;
+    size_t count;
+} rename_list;
+
 typedef struct arguments {
     const struct verb *verb;
     target targets[MAX_TARGETS];
@@ -54,9 +64,16 @@ typedef struct arguments {
     double wait_s;       /* negative: not given */
     double interval_s;
     bool alone;
-    int64_t rank, ranks; /* -1: not given */
-    const char *launch;  /* NULL: not given */
-    double deadline_s;   /* 0: not given */
+    int64_t rank, ranks;     /* -1: not given */
+    const char *launch;      /* NULL: not given */
+    double deadline_s;       /* 0: not given */
+    const char *destination; /* of convert, as it was given; also the second target */
+    const char *to;          /* NULL: not given */
+    word_list only;
+    rename_list renames;
+    pawl_dtype cast; /* 0: not given */
+    bool drop;
+    uint64_t shard_bytes; /* 0: not given */
 } arguments;
 
 /* Splits at the last '@' if a number, "newest" or "latest" follows it. What only begins like a
@@ -72,6 +89,7 @@ int verb_top(const arguments *args, output *out);
 int verb_show(const arguments *args, output *out);
 int verb_verify(const arguments *args, output *out);
 int verb_diff(const arguments *args, output *out);
+int verb_convert(const arguments *args, output *out);
 int verb_rm(const arguments *args, output *out);
 int verb_gc(const arguments *args, output *out);
 int verb_rebuild(const arguments *args, output *out);

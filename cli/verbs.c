@@ -36,6 +36,27 @@ const option_spec options[] = {
      "what was written.",
      OPTION_FORCE_REBUILD, 0, false},
     {"dry-run", NULL, "Say what would be removed, and remove nothing.", OPTION_DRY_RUN, 0, false},
+    {"dry-run", NULL, "Print what would become of each entry, and write nothing.",
+     OPTION_DRY_CONVERT, 0, false},
+    {"to", "FORMAT",
+     "The format to write: one of those that are listed above; unless given, what the ending of "
+     "DST says, else pawl.",
+     OPTION_TO, 0, false},
+    {"only", "NAME",
+     "Only the entry NAME and those below it: NAME/...; may be given several times.", OPTION_ONLY,
+     0, false},
+    {"rename", "FROM=TO",
+     "The entry FROM becomes TO, and those below it, FROM/..., become TO/...; an empty FROM puts "
+     "TO/ in front of every name, an empty TO takes FROM/ away. May be given several times; the "
+     "first that fits counts.",
+     OPTION_RENAME, 0, false},
+    {"cast", "TYPE", "Tensors of F64, F32, F16 and BF16 become TYPE, which is one of these.",
+     OPTION_CAST, 0, false},
+    {"drop", NULL, "Leave out what the format has no place for, instead of failing.", OPTION_DROP,
+     0, false},
+    {"shard-size", "BYTES",
+     "Several files of about so many bytes, such as 5GB, in the directory DST, with an index.",
+     OPTION_SHARD_SIZE, 0, false},
     {"wait", "SECONDS",
      "How long to wait for another writer before giving up; 35 unless given. That a writer has "
      "crashed is known at once if it ran on this machine, else after 30 seconds without a "
@@ -161,6 +182,28 @@ const verb verbs[] = {
                       "would the newest checkpoints of two runs fit the same model?"}},
         .different = "The checkpoints differ, or one of them is damaged.",
         .run = verb_diff,
+    },
+    {
+        .name = "convert",
+        .summary = "write a checkpoint in another format",
+        .description =
+            "Reads a checkpoint, of a run or of another tool, and writes it as DST: a step of a "
+            "run, "
+            "or a file or directory of another tool. Formats that are written: pawl, safetensors. "
+            "DST must not be there, unless it is a run, which gets one more step: the one that "
+            "follows it as in RUN@STEP, else that of the source, else 0.\n"
+            "All is written under another name first, and made durable: what fails, or is "
+            "interrupted, leaves nothing behind. What the source has checksums for is verified; at "
+            "the end it says what it has none for.",
+        .operands = {{OPERAND_RUN_STEP, "SRC[@STEP]", false}, {OPERAND_NEW, "DST[@STEP]", false}},
+        .options = COMMON | OPTION_TO | OPTION_ONLY | OPTION_RENAME | OPTION_CAST | OPTION_DROP |
+                   OPTION_SHARD_SIZE | OPTION_DRY_CONVERT | OPTION_FULL | OPTION_NO_PROGRESS,
+        .examples = {{"pawl convert runs/7 model.safetensors", "the newest checkpoint"},
+                     {"pawl convert --only model --rename model= --cast BF16 --shard-size 5GB --to "
+                      "safetensors runs/7 hf",
+                      "the model alone, in several files"},
+                     {"pawl convert weights.gguf runs/9", "a run that begins with these weights"}},
+        .run = verb_convert,
     },
     {
         .name = "rm",

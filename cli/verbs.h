@@ -33,6 +33,13 @@ typedef enum option_id {
     OPTION_DEADLINE = 1 << 20,
     OPTION_FULL = 1 << 21,
     OPTION_NAMES = 1 << 22,
+    OPTION_TO = 1 << 23,
+    OPTION_ONLY = 1 << 24,
+    OPTION_RENAME = 1 << 25,
+    OPTION_CAST = 1 << 26,
+    OPTION_DROP = 1 << 27,
+    OPTION_SHARD_SIZE = 1 << 28,
+    OPTION_DRY_CONVERT = 1 << 29,
     OPTION_GROUP = OPTION_RANK | OPTION_RANKS | OPTION_LAUNCH | OPTION_ALONE | OPTION_DEADLINE
 } option_id;
 
@@ -50,6 +57,7 @@ typedef enum operand_kind {
     OPERAND_RUN,         /* a run, without a step */
     OPERAND_RUN_STEP,    /* a step may follow */
     OPERAND_RUN_AT_STEP, /* a step by its number must follow */
+    OPERAND_NEW,         /* a path that is to be made, or a run, which a step may follow */
     OPERAND_ENTRY,
     OPERAND_VERB
 } operand_kind;

@@ -62,6 +62,7 @@
 
 #include <pawl/check.h>
 #include <pawl/checkpoint.h>
+#include <pawl/convert.h>
 #include <pawl/diff.h>
 #include <pawl/doctor.h>
 #include <pawl/error.h>

@@ -236,6 +236,10 @@ const char *checkpoint_label(const pawl_checkpoint *c) {
     return c->source->label;
 }
 
+const char *checkpoint_unverified(const pawl_checkpoint *c) {
+    return c->source->unverified;
+}
+
 pawl_status checkpoint_identity(pawl_checkpoint *c, char out[CHECKPOINT_IDENTITY_CHARS],
                                 pawl_error *err) {
     pawl_checkpoint_info info;

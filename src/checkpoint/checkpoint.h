@@ -77,6 +77,8 @@ store *checkpoint_store(const pawl_checkpoint *c);
 int64_t checkpoint_step(const pawl_checkpoint *c); /* negative: of no run */
 const pawl_log *checkpoint_log(const pawl_checkpoint *c);
 const char *checkpoint_label(const pawl_checkpoint *c);
+/* What nothing in it can show; NULL: all has checksums. */
+const char *checkpoint_unverified(const pawl_checkpoint *c);
 process_id entries_process(const pawl_entries *walk);
 process_id view_process(const pawl_view *v);
 /* Text lives as long as the checkpoint. */

@@ -59,6 +59,13 @@ pawl_status path_open_file(const char *given, path_file_fn opens, store **out, c
 /* Room and filesystem of a path, or of the part of it that exists. */
 pawl_status path_space(const char *given, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
 
+/* ---- rename.c ------------------------------------------------------------------------------- */
+
+/* Renames a directory in the root of a local store. Nothing but an empty directory is replaced:
+ * PAWL_EBUSY. */
+pawl_status path_rename_directory(const store *in, const char *from, const char *to,
+                                  pawl_error *err) PAWL_MUST_CHECK;
+
 /* ---- access.c ------------------------------------------------------------------------------- */
 
 /* P02 for a directory that exists but cannot be written to: who we are, and what it allows. */

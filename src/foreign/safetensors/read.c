@@ -36,6 +36,17 @@ static pawl_status add_tensors(reading *r, uint32_t file, const safetensors_head
     return PAWL_OK;
 }
 
+/* What pawl put there itself, when it converted a checkpoint. */
+static pawl_status add_values(reading *r, const safetensors_header *header, pawl_error *err) {
+    for (size_t i = 0; i < header->metadata_count; i++) {
+        const safetensors_pair *pair = &header->metadata[i];
+        if (strcmp(pair->key, SAFETENSORS_VALUES_KEY) == 0) {
+            TRY(archive_add_values(r->a, pair->value, strlen(pair->value), err));
+        }
+    }
+    return PAWL_OK;
+}
+
 static pawl_status headers_too_large(const reading *r, pawl_error *err) {
     error_set(err, PAWL_ELIMIT, "the headers of the files are too large together");
     error_expected(err, "at most %llu bytes", (unsigned long long)FOREIGN_MAX_HEADERS);
@@ -62,7 +73,8 @@ static pawl_status read_header(reading *r, uint32_t file, pawl_error *err) {
     if (r->header_bytes > FOREIGN_MAX_HEADERS) {
         return headers_too_large(r, err);
     }
-    return add_tensors(r, file, &header, err);
+    TRY(add_tensors(r, file, &header, err));
+    return add_values(r, &header, err);
 }
 
 static pawl_status read_headers(reading *r, pawl_error *err) {
@@ -189,28 +201,34 @@ static pawl_status not_in_index(const archive *a, const record_entry *e, pawl_er
     return PAWL_EDAMAGED;
 }
 
-/* Both are sorted by name. */
+static bool is_in_file(const archive *a, const record_entry *e, const char *file) {
+    return strcmp(a->files[archive_file_of(a, e->pieces[0].file)].path, file) == 0;
+}
+
+/* Both are sorted by name. Values are not in an index. */
 pawl_status safetensors_compare(const archive *a, pawl_error *err) {
     const details *d = a->details;
     const shard_index *index = &d->index;
-    size_t count = (size_t)a->base.entries;
-    size_t i = 0;
+    const record_entry *e = a->entries;
+    const record_entry *end = e + a->base.entries;
+    size_t k = 0;
     if (index->file_count == 0) {
         return PAWL_OK;
     }
-    for (size_t k = 0; k < index->place_count; k++, i++) {
-        const shard_place *place = &index->places[k];
-        const record_entry *e = &a->entries[i];
-        int order = i < count ? strcmp(e->name, place->name) : 1;
+    for (; e < end; e++) {
+        if (e->kind != PAWL_KIND_TENSOR) {
+            continue;
+        }
+        int order = k < index->place_count ? strcmp(e->name, index->places[k].name) : -1;
         if (order < 0) {
             return not_in_index(a, e, err);
         }
-        if (order > 0 ||
-            strcmp(a->files[archive_file_of(a, e->pieces[0].file)].path, place->file) != 0) {
-            return not_in_file(a, place, err);
+        if (order > 0 || !is_in_file(a, e, index->places[k].file)) {
+            return not_in_file(a, &index->places[k], err);
         }
+        k++;
     }
-    return i < count ? not_in_index(a, &a->entries[i], err) : PAWL_OK;
+    return k < index->place_count ? not_in_file(a, &index->places[k], err) : PAWL_OK;
 }
 
 pawl_status safetensors_verify(archive *a, source_verifier *v, pawl_error *err) {

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pawl_convert. */
+#include "convert/convert.h"
+#include "api/api.h"
+#include "path/path.h"
+
+#include <string.h>
+
+static const char call[] = "pawl_convert";
+
+const char *pawl_convert_formats(void) {
+    return writer_names();
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+/* *to NULL: a run. */
+static pawl_status choose_format(const char *path, const pawl_convert_options *o,
+                                 const writer_format **to, pawl_error *err) {
+    *to = o->to == NULL ? writer_by_path(path) : writer_by_name(o->to);
+    if (o->to == NULL || *to != NULL || strcmp(o->to, "pawl") == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s: there is no format of that name that can be written", call);
+    error_expected(err, "one of: %s", writer_names());
+    error_found(err, "%.100s", o->to);
+    return PAWL_EUSAGE;
+}
+
+static pawl_status check_cast(pawl_dtype cast, pawl_error *err) {
+    if (cast == 0 || cast == PAWL_F64 || cast == PAWL_F32 || cast == PAWL_F16 ||
+        cast == PAWL_BF16) {
+        return PAWL_OK;
+    }
+    const char *name = pawl_dtype_name(cast);
+    error_set(err, PAWL_EUSAGE, "%s: options.cast is no type that tensors can be cast to", call);
+    error_expected(err, "F64, F32, F16 or BF16");
+    error_found(err, "%s", name != NULL ? name : "a number that is no type");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status check_names(const pawl_convert_options *o, pawl_error *err) {
+    TRY(need_items(o->only, o->only_count, call, "options.only", err));
+    for (size_t i = 0; i < o->only_count; i++) {
+        TRY(need(o->only[i], call, "options.only[i]", err));
+    }
+    for (size_t i = 0; i < o->rename_count; i++) {
+        TRY(need(o->renames[i].from, call, "options.renames[i].from", err));
+        TRY(need(o->renames[i].to, call, "options.renames[i].to", err));
+    }
+    return PAWL_OK;
+}
+
+static pawl_status take_convert(pawl_convert_options *to, const pawl_convert_options *from,
+                                void **renames, pawl_error *err) {
+    TRY(take_options(to, sizeof(*to), from, call, "pawl_convert_options", err));
+    const given_items given = {.items = to->renames,
+                               .count = to->rename_count,
+                               .size = to->rename_size,
+                               .known_size = sizeof(*to->renames),
+                               .call = call,
+                               .name = "options.renames",
+                               .size_name = "rename_size",
+                               .type = "pawl_rename"};
+    TRY(take_items(&given, renames, err));
+    to->renames = *renames != NULL ? *renames : to->renames;
+    TRY(check_names(to, err));
+    TRY(check_cast(to->cast, err));
+    return to->step == NULL ? PAWL_OK : check_step(to->step, call, err);
+}
+
+/* ---- the path ------------------------------------------------------------------------------- */
+
+/* "a/b" is b in a; "b" is b in the working directory. */
+static pawl_status split_path(const char *path, char **parent, const char **name, pawl_error *err) {
+    const char *slash = strrchr(path, '/');
+    *name = slash != NULL ? slash + 1 : path;
+    if ((*name)[0] == '\0' || strcmp(*name, ".") == 0 || strcmp(*name, "..") == 0) {
+        error_set(err, PAWL_EUSAGE, "%s: the path does not end in a name", call);
+        error_path(err, "%s", path);
+        error_expected(err, "a name that is not there yet");
+        return PAWL_EUSAGE;
+    }
+    *parent = mem_strdup(slash != NULL ? path : ".");
+    if (*parent == NULL) {
+        return error_nomem(err, strlen(path));
+    }
+    if (slash != NULL) {
+        (*parent)[slash == path ? 1 : slash - path] = '\0';
+    }
+    return PAWL_OK;
+}
+
+static pawl_status write_files(pawl_checkpoint *from, const convert_plan *plan, const char *path,
+                               const writer_format *to, const pawl_convert_options *o,
+                               pawl_convert_result *result, pawl_error *err) {
+    AUTOFREE char *parent = NULL;
+    CLEANUP(store_destroy_pointer) store *into = NULL;
+    const char *name;
+    TRY(split_path(path, &parent, &name, err));
+    TRY(path_open(parent, false, &into, err));
+    return convert_to_files(from, plan, into, name, to, o, platform_system(), result, err);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan, const char *path,
+                            const writer_format *to, const pawl_convert_options *o,
+                            pawl_convert_result *result, pawl_error *err) {
+    store *into = NULL;
+    if (to != NULL) {
+        return write_files(from, plan, path, to, o, result, err);
+    }
+    TRY(open_retrying(NULL, path, true, &into, err));
+    return convert_to_run(from, plan, into, o, platform_system(), result, err);
+}
+
+static pawl_status check_shards(const writer_format *to, const pawl_convert_options *o,
+                                pawl_error *err) {
+    if (o->shard_bytes == 0 || (to != NULL && to->shape == WRITER_FILE_OR_DIRECTORY)) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s: %s is not written in several files of a given size", call,
+              to != NULL ? to->name : "pawl");
+    error_expected(err, "options.shard_bytes of 0");
+    return PAWL_EUSAGE;
+}
+
+static pawl_status convert(pawl_checkpoint *from, const char *path,
+                           const pawl_convert_options *options, pawl_convert_result *result,
+                           pawl_error *err) {
+    CLEANUP(mem_free_pointer) void *renames = NULL;
+    CLEANUP(convert_plan_free) convert_plan plan = {.items = NULL};
+    pawl_convert_options known;
+    pawl_convert_result found = {.struct_size = sizeof(found), .format = "pawl"};
+    const writer_format *to;
+    TRY(need_checkpoint(from, call, err));
+    TRY(need(path, call, "path", err));
+    TRY(take_convert(&known, options, &renames, err));
+    TRY(need_output(result, call, "result", "pawl_convert_result", err));
+    TRY(choose_format(path, &known, &to, err));
+    TRY(check_shards(to, &known, err));
+    found.format = to != NULL ? to->name : "pawl";
+    found.unverified = checkpoint_unverified(from);
+    TRY(convert_plan_make(from, to, &known, &plan, &found, err));
+    if (!known.dry_run) {
+        TRY(write_it(from, &plan, path, to, &known, &found, err));
+    }
+    give_output(result, &found, sizeof(found));
+    return PAWL_OK;
+}
+
+pawl_status pawl_convert(pawl_checkpoint *from, const char *path,
+                         const pawl_convert_options *options, pawl_convert_result *result,
+                         pawl_error *err) {
+    struct pawl_error story;
+    return story_end(convert(from, path, options, result, story_begin(&story)), &story, err);
+}

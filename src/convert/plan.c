@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of each entry of a checkpoint that is converted. */
+#include "convert/convert.h"
+#include "match/rename.h"
+#include "tensor/tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct planning {
+    convert_plan *plan;
+    const writer_format *to;
+    const pawl_convert_options *options;
+    pawl_convert_result *result;
+    pawl_restore_options renames; /* what rename_apply takes */
+    buffer name, slot_of;
+} planning;
+
+/* ---- one entry ------------------------------------------------------------------------------ */
+
+static bool is_below(const char *name, const char *prefix) {
+    size_t n = strlen(prefix);
+    while (n > 0 && prefix[n - 1] == '/') {
+        n--;
+    }
+    return n == 0 || (strncmp(name, prefix, n) == 0 && (name[n] == '\0' || name[n] == '/'));
+}
+
+static bool is_wanted(const planning *p, const char *name) {
+    const pawl_convert_options *o = p->options;
+    bool wanted = o->only_count == 0;
+    for (size_t i = 0; !wanted && i < o->only_count; i++) {
+        wanted = is_below(name, o->only[i]);
+    }
+    return wanted;
+}
+
+static bool is_cast_dtype(pawl_dtype dtype) {
+    return dtype == PAWL_F64 || dtype == PAWL_F32 || dtype == PAWL_F16 || dtype == PAWL_BF16;
+}
+
+static void tell(const planning *p, pawl_convert_fate fate, const pawl_entry_info *from,
+                 const writer_item *to, const char *why) {
+    const pawl_convert_item item = {.struct_size = sizeof(item),
+                                    .fate = fate,
+                                    .from = from,
+                                    .name = to != NULL ? to->name : NULL,
+                                    .dtype = to != NULL ? to->dtype : 0,
+                                    .why = why};
+    if (p->options->item != NULL) {
+        p->options->item(p->options->context, &item);
+    }
+}
+
+/* What no format has a place for, in words; NULL: it may have one. */
+static const char *refusal(const planning *p, const pawl_entry_info *from, const writer_item *to) {
+    if (from->kind == PAWL_KIND_TENSOR && from->dtype == 0) {
+        return "its type is none that pawl can read the values of";
+    }
+    if (from->per_rank) {
+        return "each rank has a value of its own";
+    }
+    return p->to != NULL ? p->to->refuses(to) : NULL;
+}
+
+static pawl_status has_no_place(const planning *p, const pawl_entry_info *from, const char *why,
+                                pawl_error *err) {
+    error_set(err, PAWL_EUNSUPPORTED, "%s has no place for an entry: %s",
+              p->to != NULL ? p->to->name : "pawl", why);
+    error_entry(err, from->name);
+    error_next(err, "leave out what has no place: --drop, or the option drop; or convert other "
+                    "entries alone: --only");
+    return PAWL_EUNSUPPORTED;
+}
+
+static pawl_status copy_item(planning *p, const pawl_entry_info *from, plan_item *item,
+                             pawl_error *err) {
+    arena *memory = &p->plan->memory;
+    writer_item *to = &item->to;
+    size_t dims = (size_t)from->ndim * sizeof(*from->shape);
+    int64_t *shape = arena_take(memory, dims + sizeof(*shape), err);
+    uint8_t *value = arena_take(memory, to->value_bytes + 1, err);
+    item->from = arena_strdup(memory, from->name);
+    to->name = arena_strdup(memory, to->name);
+    to->slot_of = to->slot_of != NULL ? arena_strdup(memory, to->slot_of) : NULL;
+    to->slot = from->slot != NULL ? arena_strdup(memory, from->slot) : NULL;
+    if (shape == NULL || value == NULL || item->from == NULL || to->name == NULL ||
+        (to->slot_of == NULL) != (from->slot_of == NULL) ||
+        (to->slot == NULL) != (from->slot == NULL)) {
+        return error_nomem(err, dims + to->value_bytes);
+    }
+    if (dims > 0) {
+        memcpy(shape, from->shape, dims);
+    }
+    if (to->value_bytes > 0) {
+        memcpy(value, to->value, to->value_bytes);
+    }
+    value[to->value_bytes] = 0;
+    to->shape = shape;
+    to->value = value;
+    return PAWL_OK;
+}
+
+/* What it becomes, if it has a place. */
+static pawl_status describe_item(planning *p, const pawl_entry_info *from, plan_item *item,
+                                 pawl_error *err) {
+    writer_item *to = &item->to;
+    pawl_dtype cast = p->options->cast;
+    *item = (plan_item){.from = from->name, .from_dtype = from->dtype, .from_bytes = from->bytes};
+    *to = (writer_item){.kind = from->kind,
+                        .role = from->role,
+                        .slot_of = from->slot_of,
+                        .slot = from->slot,
+                        .dtype = from->dtype,
+                        .ndim = from->ndim,
+                        .shape = from->shape,
+                        .bytes = from->bytes};
+    if (from->kind != PAWL_KIND_TENSOR) {
+        to->value = from->value;
+        to->value_bytes = (size_t)from->bytes;
+        to->bytes = 0;
+        item->from_bytes = 0;
+    } else if (cast != 0 && cast != from->dtype && is_cast_dtype(from->dtype)) {
+        to->dtype = cast;
+        return shape_check(cast, to->ndim, to->shape, NULL, &to->bytes, err);
+    }
+    return PAWL_OK;
+}
+
+static void count_item(planning *p, const plan_item *item, bool renamed) {
+    pawl_convert_result *r = p->result;
+    bool tensor = item->to.kind == PAWL_KIND_TENSOR;
+    r->tensors += tensor;
+    r->values += !tensor;
+    r->renamed += renamed;
+    r->cast += tensor && item->to.dtype != item->from_dtype;
+    r->bytes += item->to.bytes;
+    p->plan->from_bytes += item->from_bytes;
+}
+
+static pawl_status plan_entry(planning *p, const pawl_entry_info *from, pawl_error *err) {
+    convert_plan *plan = p->plan;
+    plan_item item;
+    if (!is_wanted(p, from->name)) {
+        p->result->left_out++;
+        tell(p, PAWL_LEFT_OUT, from, NULL, NULL);
+        return PAWL_OK;
+    }
+    TRY(describe_item(p, from, &item, err));
+    pawl_status status = rename_apply(&p->renames, from->name, &p->name, &item.to.name, err);
+    if (status != PAWL_OK) {
+        error_entry(err, from->name);
+        return status;
+    }
+    if (from->slot_of != NULL) { /* it may be renamed, too */
+        TRY(rename_apply(&p->renames, from->slot_of, &p->slot_of, &item.to.slot_of, err));
+    }
+    const char *why = refusal(p, from, &item.to);
+    if (why != NULL && p->options->drop == 0) {
+        return has_no_place(p, from, why, err);
+    }
+    if (why != NULL) {
+        p->result->dropped++;
+        tell(p, PAWL_DROPPED, from, NULL, why);
+        return PAWL_OK;
+    }
+    count_item(p, &item, strcmp(item.to.name, from->name) != 0);
+    tell(p, PAWL_CONVERTED, from, &item.to, NULL);
+    TRY(copy_item(p, from, &item, err));
+    TRY(vec_reserve(&plan->items, &plan->room, plan->count + 1, sizeof(*plan->items), err));
+    plan->items[plan->count++] = item;
+    return PAWL_OK;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static pawl_status plan_entries(planning *p, pawl_checkpoint *from, pawl_error *err) {
+    pawl_entries *walk = NULL;
+    int more = 1;
+    TRY(entries_open(from, "", &walk, err));
+    pawl_status status = PAWL_OK;
+    while (status == PAWL_OK && more != 0) {
+        pawl_entry_info info = {0};
+        status = entries_next(walk, &info, &more, err);
+        if (status == PAWL_OK && more != 0) {
+            status = plan_entry(p, &info, err);
+        }
+    }
+    pawl_entries_free(walk);
+    return status;
+}
+
+static int by_new_name(const void *a, const void *b, void *context) {
+    const convert_plan *plan = context;
+    size_t left = *(const size_t *)a;
+    size_t right = *(const size_t *)b;
+    return strcmp(plan->items[left].to.name, plan->items[right].to.name);
+}
+
+static pawl_status same_name(const plan_item *a, const plan_item *b, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "two entries would have one name");
+    error_entry(err, a->to.name);
+    error_expected(err, "rename rules that give each entry a name of its own");
+    error_found(err, "it stands for %.200s and for %.200s", a->from, b->from);
+    return PAWL_EUSAGE;
+}
+
+/* Renamed entries have another order. */
+static pawl_status sort_by_new_name(convert_plan *plan, pawl_error *err) {
+    plan->writing = mem_calloc(plan->count + 1, sizeof(*plan->writing));
+    plan->item_of = mem_calloc(plan->count + 1, sizeof(*plan->item_of));
+    if (plan->writing == NULL || plan->item_of == NULL) {
+        return error_nomem(err, plan->count * sizeof(*plan->writing));
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->item_of[i] = i;
+    }
+    if (plan->count > 1) {
+        qsort_r(plan->item_of, plan->count, sizeof(*plan->item_of), by_new_name, plan);
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->writing[i] = plan->items[plan->item_of[i]].to;
+        if (i > 0 && strcmp(plan->writing[i - 1].name, plan->writing[i].name) == 0) {
+            return same_name(&plan->items[plan->item_of[i - 1]], &plan->items[plan->item_of[i]],
+                             err);
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status is_nothing(const pawl_checkpoint *from, const pawl_convert_result *result,
+                              pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "there is nothing to convert");
+    error_expected(err, "at least one entry");
+    error_found(err, "%s: %llu entries left out, %llu dropped", checkpoint_label(from),
+                (unsigned long long)result->left_out, (unsigned long long)result->dropped);
+    return PAWL_EUSAGE;
+}
+
+pawl_status convert_plan_make(pawl_checkpoint *from, const writer_format *to,
+                              const pawl_convert_options *options, convert_plan *plan,
+                              pawl_convert_result *result, pawl_error *err) {
+    planning p = {.plan = plan,
+                  .to = to,
+                  .options = options,
+                  .result = result,
+                  .renames = {.struct_size = sizeof(p.renames),
+                              .renames = options->renames,
+                              .rename_size = sizeof(pawl_rename),
+                              .rename_count = options->rename_count}};
+    pawl_status status = plan_entries(&p, from, err);
+    buffer_free(&p.name);
+    buffer_free(&p.slot_of);
+    TRY(status);
+    if (plan->count == 0) {
+        return is_nothing(from, result, err);
+    }
+    return sort_by_new_name(plan, err);
+}
+
+void convert_plan_free(convert_plan *plan) {
+    mem_free(plan->items);
+    mem_free(plan->writing);
+    mem_free(plan->item_of);
+    arena_free(&plan->memory);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Converts a checkpoint to files of another tool. */
+#include "convert/convert.h"
+
+#include <string.h>
+
+static writer_shape shape_of(const writer_format *to, const pawl_convert_options *options) {
+    if (to->shape != WRITER_FILE_OR_DIRECTORY) {
+        return to->shape;
+    }
+    return options->shard_bytes > 0 ? WRITER_DIRECTORY : WRITER_FILE;
+}
+
+static pawl_status write_it(const convert_plan *plan, const writer_format *to, place *at,
+                            uint64_t shard_bytes, feed *f, pawl_error *err) {
+    const writer_job job = {.into = at->into,
+                            .name = place_name(at),
+                            .items = plan->writing,
+                            .count = plan->count,
+                            .shard_bytes = shard_bytes,
+                            .context = f,
+                            .begin = feed_begin,
+                            .read = feed_read};
+    TRY(to->write(&job, err));
+    return place_commit(at, err);
+}
+
+pawl_status convert_to_files(pawl_checkpoint *from, const convert_plan *plan, store *parent,
+                             const char *name, const writer_format *to,
+                             const pawl_convert_options *options, const platform *os,
+                             pawl_convert_result *result, pawl_error *err) {
+    CLEANUP(place_end) place at = {.name = NULL};
+    writer_shape shape = shape_of(to, options);
+    feed *f = NULL;
+    TRY(place_begin(&at, parent, name, shape, os, err));
+    TRY(feed_new(from, plan, options, os, &f, err));
+    pawl_status status = write_it(plan, to, &at, options->shard_bytes, f, err);
+    result->overflows = feed_overflows(f);
+    feed_free(f);
+    return status;
+}

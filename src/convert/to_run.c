@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Converts a checkpoint to a step of a run. The tensors of the state that is saved are those of the
+ * open checkpoint, read by the thread of the save, and cast on the way.
+ */
+#include "convert/convert.h"
+#include "run/run.h"
+#include "tensor/tensor.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define WAIT_S 0.1
+
+/* What the tensors of a conversion have in common. */
+typedef struct lending {
+    pawl_memory table;
+    pawl_checkpoint *from;
+    const convert_plan *plan;
+    atomic_uint_fast64_t read_bytes, overflows;
+} lending;
+
+/* A tensor of the state: its `data`. */
+typedef struct lent {
+    const plan_item *item;
+    pawl_tensor from; /* as the checkpoint hands it out */
+} lent;
+
+/* ---- reading: the thread of the save -------------------------------------------------------- */
+
+static pawl_status read_copy(const lent *t, int64_t offset, void *host, size_t bytes,
+                             pawl_error *err) {
+    const pawl_memory *memory = t->from.memory;
+    const pawl_copy copy = {.struct_size = sizeof(copy),
+                            .entry = t->item->from,
+                            .data = t->from.data,
+                            .offset = offset,
+                            .host = host,
+                            .bytes = bytes};
+    const pawl_copy *const copies[] = {&copy};
+    void *ticket = NULL;
+    return memory->start_out(memory->context, copies, 1, &ticket, err);
+}
+
+static pawl_status read_and_cast(lending *l, const pawl_copy *copy, pawl_error *err) {
+    const lent *t = copy->data;
+    size_t to_each = (size_t)pawl_dtype_bits(t->item->to.dtype) / 8;
+    size_t from_each = (size_t)pawl_dtype_bits(t->item->from_dtype) / 8;
+    size_t n = copy->bytes / to_each;
+    AUTOFREE uint8_t *uncast = mem_alloc(n * from_each);
+    if (uncast == NULL) {
+        return error_nomem(err, n * from_each);
+    }
+    TRY(read_copy(t, copy->offset / (int64_t)to_each * (int64_t)from_each, uncast, n * from_each,
+                  err));
+    uint64_t overflows =
+        cast_elements(t->item->to.dtype, copy->host, t->item->from_dtype, uncast, n);
+    (void)atomic_fetch_add(&l->overflows, overflows);
+    (void)atomic_fetch_add(&l->read_bytes, n * from_each);
+    return PAWL_OK;
+}
+
+static pawl_status read_copies(void *context, const pawl_copy *const *copies, size_t count,
+                               void **ticket, pawl_error *err) {
+    lending *l = context;
+    (void)ticket; /* all is read when this returns */
+    for (size_t i = 0; i < count; i++) {
+        const lent *t = copies[i]->data;
+        if (t->item->to.dtype != t->item->from_dtype) {
+            TRY(read_and_cast(l, copies[i], err));
+            continue;
+        }
+        TRY(read_copy(t, copies[i]->offset, copies[i]->host, copies[i]->bytes, err));
+        (void)atomic_fetch_add(&l->read_bytes, copies[i]->bytes);
+    }
+    return PAWL_OK;
+}
+
+/* ---- the state ------------------------------------------------------------------------------ */
+
+static pawl_status add_tensor(const lending *l, const plan_item *item, lent *t, pawl_state *state,
+                              pawl_error *err) {
+    const writer_item *to = &item->to;
+    *t = (lent){.item = item, .from = {.struct_size = sizeof(t->from)}};
+    TRY(checkpoint_tensor(l->from, item->from, &t->from, err));
+    const pawl_tensor tensor = {.struct_size = sizeof(tensor),
+                                .name = to->name,
+                                .dtype = to->dtype,
+                                .ndim = to->ndim,
+                                .shape = to->shape,
+                                .data = t,
+                                .role = to->role,
+                                .slot_of = to->slot_of,
+                                .slot = to->slot,
+                                .memory = &l->table};
+    return state_add_tensor(state, &tensor, err);
+}
+
+static pawl_status fill_state(const lending *l, lent *tensors, pawl_state *state, pawl_error *err) {
+    for (size_t i = 0; i < l->plan->count; i++) {
+        const plan_item *item = &l->plan->items[i];
+        const writer_item *to = &item->to;
+        if (to->kind == PAWL_KIND_TENSOR) {
+            TRY(add_tensor(l, item, &tensors[i], state, err));
+        } else {
+            TRY(state_set_value(state, to->name, to->kind, to->role, false, to->value,
+                                to->value_bytes, err));
+        }
+    }
+    return PAWL_OK;
+}
+
+/* ---- the save ------------------------------------------------------------------------------- */
+
+static bool is_stop_wanted(const pawl_convert_options *o) {
+    return o->stop != NULL && o->stop(o->context) != 0;
+}
+
+static void tell_progress(lending *l, const pawl_convert_options *o) {
+    if (o->progress != NULL) {
+        o->progress(o->context, atomic_load(&l->read_bytes), l->plan->from_bytes);
+    }
+}
+
+static pawl_status wait_for_save(pawl_run *run, lending *l, const pawl_convert_options *o,
+                                 pawl_error *err) {
+    for (;;) {
+        struct pawl_error story = ERROR_INIT;
+        pawl_status status = run_wait(run, WAIT_S, NULL, &story);
+        tell_progress(l, o);
+        if (status != PAWL_ETIMEOUT) {
+            *err = story;
+            return status;
+        }
+        if (is_stop_wanted(o)) {
+            struct pawl_error ignored = ERROR_INIT;
+            (void)!run_cancel(run, 0, &ignored);
+            return error_set(err, PAWL_ECANCELED, "the conversion was stopped by its caller");
+        }
+    }
+}
+
+static pawl_status save_state(pawl_run *run, pawl_state *state, lending *l,
+                              const pawl_convert_options *o, pawl_error *err) {
+    int64_t own = checkpoint_step(l->from);
+    int64_t step = o->step != NULL ? *o->step : own >= 0 ? own : 0;
+    const pawl_save_options options = {.struct_size = sizeof(options)};
+    TRY(run_save(run, state, step, &options, err));
+    return wait_for_save(run, l, o, err);
+}
+
+static pawl_status save_all(lending *l, lent *tensors, store *into, const pawl_convert_options *o,
+                            const platform *os, pawl_error *err) {
+    const pawl_run_options options = {
+        .struct_size = sizeof(options), .framework = "pawl convert", .on_busy = PAWL_ON_BUSY_ERROR};
+    pawl_run *run = NULL;
+    pawl_state *state = NULL;
+    struct pawl_error story = ERROR_INIT;
+    TRY(run_open(into, &options, os, &run, err));
+    pawl_status status = state_new(&state, err);
+    if (status == PAWL_OK) {
+        status = fill_state(l, tensors, state, err);
+    }
+    if (status == PAWL_OK) {
+        status = save_state(run, state, l, o, err);
+    }
+    pawl_status closed = run_close(run, 0, &story);
+    state_free(state);
+    if (status == PAWL_OK && closed != PAWL_OK) {
+        *err = story;
+        return closed;
+    }
+    return status;
+}
+
+pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, store *into,
+                           const pawl_convert_options *options, const platform *os,
+                           pawl_convert_result *result, pawl_error *err) {
+    lending l = {.from = from, .plan = plan};
+    AUTOFREE lent *tensors = mem_calloc(plan->count + 1, sizeof(*tensors));
+    l.table = (pawl_memory){.struct_size = sizeof(l.table),
+                            .name = "checkpoint that is converted",
+                            .context = &l,
+                            .start_out = read_copies};
+    atomic_init(&l.read_bytes, 0);
+    atomic_init(&l.overflows, 0);
+    if (tensors == NULL) {
+        store_destroy(into);
+        return error_nomem(err, plan->count * sizeof(*tensors));
+    }
+    pawl_status status = save_all(&l, tensors, into, options, os, err);
+    result->overflows = atomic_load(&l.overflows);
+    return status;
+}
