@@ -177,6 +177,8 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n);
 /* Copies and checksums in one pass: what is checksummed is the copy, whatever happens to the source
  * meanwhile. Long copies go past the caches where the processor can do that. */
 uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
+/* The CRC32 of IEEE 802.3, as zip files have it ("123456789" is 0xcbf43926). */
+uint32_t crc32_zip(uint32_t crc, const void *data, size_t n);
 /* LevelDB's masking: rotate right by 15, add 0xa282ead8. */
 uint32_t crc32c_mask(uint32_t crc);
 uint32_t crc32c_unmask(uint32_t masked);

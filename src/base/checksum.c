@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC32C by ISA-L, whose function takes an int length and leaves initial and final xor to us. */
+/* Checksums by ISA-L. Its function for CRC32C takes an int length and leaves initial and final xor
+ * to us. */
 #include "base/checksum.h"
 
 #include <isa-l/crc.h>
@@ -19,6 +20,10 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n) {
         n -= now;
     }
     return ~crc;
+}
+
+uint32_t crc32_zip(uint32_t crc, const void *data, size_t n) {
+    return crc32_gzip_refl(crc, data, n);
 }
 
 static size_t copy_streamed(uint32_t *crc, uint8_t *to, const uint8_t *from, size_t n) {

@@ -74,6 +74,9 @@ const writer_format *writer_by_path(const char *path);
 /* "safetensors, npz, torch": for messages. */
 const char *writer_names(void);
 
+/* Begins a job that reads all tensors in the order of their names. */
+pawl_status writer_begin_all(const writer_job *job, pawl_error *err) PAWL_MUST_CHECK;
+
 /* ---- output.c: a file that is written from its beginning to its end ------------------------- */
 
 typedef struct output {

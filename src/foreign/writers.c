@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats that can be written. */
+#include "foreign/numpy/write.h"
 #include "foreign/safetensors/safetensors.h"
+#include "foreign/torch/write.h"
 #include "foreign/writer.h"
 
 #include <string.h>
@@ -11,6 +13,21 @@ static const writer_format writers[] = {
      .shape = WRITER_FILE_OR_DIRECTORY,
      .refuses = safetensors_refuses,
      .write = safetensors_write},
+    {.name = "torch",
+     .ending = ".pt",
+     .shape = WRITER_FILE,
+     .refuses = torch_refuses,
+     .write = torch_write},
+    {.name = "npz",
+     .ending = ".npz",
+     .shape = WRITER_FILE,
+     .refuses = npz_refuses,
+     .write = npz_write},
+    {.name = "npy",
+     .ending = ".npy",
+     .shape = WRITER_FILE,
+     .refuses = npy_refuses,
+     .write = npy_write},
 };
 
 const writer_format *writer_by_name(const char *name) {
@@ -35,5 +52,19 @@ const writer_format *writer_by_path(const char *path) {
 }
 
 const char *writer_names(void) {
-    return "pawl, safetensors";
+    return "pawl, safetensors, torch, npz, npy";
+}
+
+pawl_status writer_begin_all(const writer_job *job, pawl_error *err) {
+    AUTOFREE size_t *order = mem_calloc(job->count + 1, sizeof(*order));
+    size_t n = 0;
+    if (order == NULL) {
+        return error_nomem(err, job->count * sizeof(*order));
+    }
+    for (size_t i = 0; i < job->count; i++) {
+        if (job->items[i].kind == PAWL_KIND_TENSOR) {
+            order[n++] = i;
+        }
+    }
+    return job->begin(job->context, order, n, err);
 }

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes Python's pickles (protocol 2: PEP 307, and the module pickletools). */
+#include "foreign/pickle/write.h"
+#include "base/json.h"
+
+#include <string.h>
+
+static pawl_status put(buffer *out, uint8_t opcode, const void *bytes, size_t n, pawl_error *err) {
+    TRY(buffer_append(out, &opcode, 1, err));
+    return buffer_append(out, bytes, n, err);
+}
+
+pawl_status pickle_put(buffer *out, pickle_op op, pawl_error *err) {
+    return put(out, (uint8_t)op, "", 0, err);
+}
+
+pawl_status pickle_begin(buffer *out, pawl_error *err) {
+    return put(out, 0x80, "\2", 1, err);
+}
+
+pawl_status pickle_end(buffer *out, pawl_error *err) {
+    return put(out, '.', "", 0, err);
+}
+
+pawl_status pickle_none(buffer *out, pawl_error *err) {
+    return put(out, 'N', "", 0, err);
+}
+
+pawl_status pickle_bool(buffer *out, bool v, pawl_error *err) {
+    return put(out, v ? 0x88 : 0x89, "", 0, err);
+}
+
+pawl_status pickle_int(buffer *out, int64_t v, pawl_error *err) {
+    uint8_t bytes[9] = {8}; /* how many follow, for LONG1 */
+    for (int i = 0; i < 8; i++) {
+        bytes[1 + i] = (uint8_t)((uint64_t)v >> (8 * i));
+    }
+    return v >= INT32_MIN && v <= INT32_MAX ? put(out, 'J', bytes + 1, 4, err)
+                                            : put(out, 0x8a, bytes, 9, err);
+}
+
+pawl_status pickle_float(buffer *out, double v, pawl_error *err) {
+    uint64_t bits;
+    uint8_t bytes[8];
+    memcpy(&bits, &v, sizeof(bits));
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (uint8_t)(bits >> (56 - 8 * i)); /* big-endian */
+    }
+    return put(out, 'G', bytes, sizeof(bytes), err);
+}
+
+pawl_status pickle_text(buffer *out, const char *text, size_t n, pawl_error *err) {
+    TRY(put(out, 'X', "", 0, err));
+    TRY(buffer_u32le(out, (uint32_t)n, err)); /* no text of ours is as long as 4 GiB */
+    return buffer_append(out, text, n, err);
+}
+
+/* Protocol 2 has no bytes: Python makes them of a text whose characters are the bytes. */
+pawl_status pickle_bytes(buffer *out, const uint8_t *bytes, size_t n, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t two[2] = {(uint8_t)(0xc0 | bytes[i] >> 6),
+                                (uint8_t)(0x80 | (bytes[i] & 63u))};
+        TRY(bytes[i] < 0x80 ? buffer_append(&text, &bytes[i], 1, err)
+                            : buffer_append(&text, two, 2, err));
+    }
+    TRY(pickle_global(out, "_codecs", "encode", err));
+    TRY(pickle_put(out, PICKLE_MARK, err));
+    TRY(pickle_text(out, n > 0 ? (const char *)text.data : "", text.size, err));
+    TRY(pickle_text(out, "latin1", 6, err));
+    TRY(pickle_put(out, PICKLE_TUPLE, err));
+    return pickle_put(out, PICKLE_REDUCE, err);
+}
+
+pawl_status pickle_global(buffer *out, const char *module, const char *name, pawl_error *err) {
+    return buffer_printf(out, err, "c%s\n%s\n", module, name);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* An integer that fits, or else a float. */
+static pawl_status put_number(buffer *out, json_span span, pawl_error *err) {
+    json_reader r = json_reader_of(span.text, span.n);
+    int64_t integer;
+    double number = 0;
+    if (json_i64(&r, &integer) == PAWL_OK && json_end(&r) == PAWL_OK) {
+        return pickle_int(out, integer, err);
+    }
+    (void)json_number(span, &number); /* infinite where it is too large */
+    return pickle_float(out, number, err);
+}
+
+static pawl_status put_scalar(buffer *out, json_reader *r, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    json_span span;
+    uint8_t first = json_peek(r);
+    if (first == '"') {
+        TRY(json_text(r, &text, err));
+        return pickle_text(out, (const char *)text.data, text.size, err);
+    }
+    TRY(json_skip(r, &span));
+    switch (first) {
+    case 't':
+    case 'f':
+        return pickle_bool(out, first == 't', err);
+    case 'n':
+        return pickle_none(out, err);
+    default:
+        return put_number(out, span, err);
+    }
+}
+
+/* Goes on in the innermost container: *more is false where that ends. */
+static pawl_status next_of(buffer *out, json_reader *r, bool object, bool *more, pawl_error *err) {
+    CLEANUP(buffer_free) buffer key = {0};
+    if (!object) {
+        return json_element(r, more);
+    }
+    TRY(json_key(r, &key, more, err));
+    return *more ? pickle_text(out, (const char *)key.data, key.size, err) : PAWL_OK;
+}
+
+pawl_status pickle_json(buffer *out, const char *text, size_t n, pawl_error *err) {
+    json_reader r = json_reader_for(text, n, 0, "value", err);
+    bool objects[JSON_MAX_DEPTH];
+    int depth = 0;
+    do {
+        bool more = true;
+        if (depth > 0) {
+            TRY(next_of(out, &r, objects[depth - 1], &more, err));
+        }
+        if (!more) {
+            TRY(pickle_put(out, objects[--depth] ? PICKLE_SETITEMS : PICKLE_APPENDS, err));
+            continue;
+        }
+        uint8_t first = json_peek(&r);
+        if (first != '{' && first != '[') {
+            TRY(put_scalar(out, &r, err));
+            continue;
+        }
+        TRY(json_enter(&r, (char)first));
+        objects[depth++] = first == '{';
+        TRY(pickle_put(out, first == '{' ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_LIST, err));
+        TRY(pickle_put(out, PICKLE_MARK, err));
+    } while (depth > 0);
+    return PAWL_OK;
+}

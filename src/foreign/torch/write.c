@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes files as torch.save makes them: a zip of a pickle and the bytes of each storage. */
+#include "foreign/torch/write.h"
+#include "foreign/pickle/write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ALIGNMENT 64u
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+typedef struct torch_type {
+    const char *name;    /* of torch.<name> */
+    const char *storage; /* of torch.<storage>; NULL: an untyped one, of newer types */
+} torch_type;
+
+static const torch_type *type_of(pawl_dtype dtype) {
+    static const torch_type types[] = {
+        [PAWL_BOOL] = {"bool", "BoolStorage"},
+        [PAWL_U8] = {"uint8", "ByteStorage"},
+        [PAWL_I8] = {"int8", "CharStorage"},
+        [PAWL_F8_E5M2] = {"float8_e5m2", NULL},
+        [PAWL_F8_E4M3] = {"float8_e4m3fn", NULL},
+        [PAWL_F8_E8M0] = {"float8_e8m0fnu", NULL},
+        [PAWL_F8_E4M3FNUZ] = {"float8_e4m3fnuz", NULL},
+        [PAWL_F8_E5M2FNUZ] = {"float8_e5m2fnuz", NULL},
+        [PAWL_I16] = {"int16", "ShortStorage"},
+        [PAWL_U16] = {"uint16", NULL},
+        [PAWL_F16] = {"float16", "HalfStorage"},
+        [PAWL_BF16] = {"bfloat16", "BFloat16Storage"},
+        [PAWL_I32] = {"int32", "IntStorage"},
+        [PAWL_U32] = {"uint32", NULL},
+        [PAWL_F32] = {"float32", "FloatStorage"},
+        [PAWL_C64] = {"complex64", "ComplexFloatStorage"},
+        [PAWL_F64] = {"float64", "DoubleStorage"},
+        [PAWL_I64] = {"int64", "LongStorage"},
+        [PAWL_U64] = {"uint64", NULL},
+    };
+    bool known = (size_t)dtype < ARRAY_LENGTH(types) && types[dtype].name != NULL;
+    return known ? &types[dtype] : NULL;
+}
+
+const char *torch_dtype_name(pawl_dtype dtype) {
+    const torch_type *type = type_of(dtype);
+    return type != NULL ? type->name : NULL;
+}
+
+const char *torch_refuses(const writer_item *item) {
+    bool fits = item->kind != PAWL_KIND_TENSOR || type_of(item->dtype) != NULL;
+    return fits ? NULL : "PyTorch has no such type";
+}
+
+/* ---- what is pickled ------------------------------------------------------------------------ */
+
+static pawl_status put_word(buffer *p, const char *word, pawl_error *err) {
+    return pickle_text(p, word, strlen(word), err);
+}
+
+static pawl_status put_tuple(buffer *p, int ndim, const int64_t *numbers, pawl_error *err) {
+    TRY(pickle_put(p, PICKLE_MARK, err));
+    for (int d = 0; d < ndim; d++) {
+        TRY(pickle_int(p, numbers[d], err));
+    }
+    return pickle_put(p, PICKLE_TUPLE, err);
+}
+
+/* ("storage", its class, its key, where it was, how many elements it has) */
+static pawl_status put_storage(buffer *p, const writer_item *item, size_t number, pawl_error *err) {
+    const torch_type *type = type_of(item->dtype);
+    char key[24];
+    snprintf(key, sizeof(key), "%zu", number);
+    uint64_t each = (uint64_t)pawl_dtype_bits(item->dtype) / 8;
+    uint64_t count = type->storage != NULL ? item->bytes / each : item->bytes;
+    TRY(pickle_put(p, PICKLE_MARK, err));
+    TRY(put_word(p, "storage", err));
+    TRY(pickle_global(p, type->storage != NULL ? "torch" : "torch.storage",
+                      type->storage != NULL ? type->storage : "UntypedStorage", err));
+    TRY(put_word(p, key, err));
+    TRY(put_word(p, "cpu", err));
+    TRY(pickle_int(p, (int64_t)count, err));
+    TRY(pickle_put(p, PICKLE_TUPLE, err));
+    return pickle_put(p, PICKLE_PERSID, err);
+}
+
+static void dense_strides(const writer_item *item, int64_t strides[PAWL_MAX_NDIM]) {
+    int64_t stride = 1;
+    for (int d = item->ndim - 1; d >= 0; d--) {
+        strides[d] = stride;
+        stride *= item->shape[d] > 1 ? item->shape[d] : 1;
+    }
+}
+
+/* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), or _v3 with the type. */
+pawl_status torch_put_tensor(buffer *p, const writer_item *item, size_t number, pawl_error *err) {
+    const torch_type *type = type_of(item->dtype);
+    int64_t strides[PAWL_MAX_NDIM];
+    dense_strides(item, strides);
+    TRY(pickle_global(p, "torch._utils",
+                      type->storage != NULL ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3", err));
+    TRY(pickle_put(p, PICKLE_MARK, err));
+    TRY(put_storage(p, item, number, err));
+    TRY(pickle_int(p, 0, err));
+    TRY(put_tuple(p, item->ndim, item->shape, err));
+    TRY(put_tuple(p, item->ndim, strides, err));
+    TRY(pickle_bool(p, false, err));
+    TRY(pickle_global(p, "collections", "OrderedDict", err));
+    TRY(pickle_put(p, PICKLE_EMPTY_TUPLE, err));
+    TRY(pickle_put(p, PICKLE_REDUCE, err));
+    if (type->storage == NULL) {
+        TRY(pickle_global(p, "torch", type->name, err));
+    }
+    TRY(pickle_put(p, PICKLE_TUPLE, err));
+    return pickle_put(p, PICKLE_REDUCE, err);
+}
+
+pawl_status torch_put_value(buffer *p, const writer_item *item, pawl_error *err) {
+    int64_t integer;
+    double number;
+    switch (item->kind) {
+    case PAWL_KIND_BOOL:
+        return pickle_bool(p, item->value[0] != 0, err);
+    case PAWL_KIND_INT64:
+        memcpy(&integer, item->value, sizeof(integer));
+        return pickle_int(p, integer, err);
+    case PAWL_KIND_FLOAT64:
+        memcpy(&number, item->value, sizeof(number));
+        return pickle_float(p, number, err);
+    case PAWL_KIND_STRING:
+        return pickle_text(p, (const char *)item->value, item->value_bytes, err);
+    case PAWL_KIND_JSON:
+        return pickle_json(p, (const char *)item->value, item->value_bytes, err);
+    default:
+        return pickle_bytes(p, item->value, item->value_bytes, err);
+    }
+}
+
+/* ---- nested dicts --------------------------------------------------------------------------- */
+
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* A component of a name as the key that it was before it was escaped (archive_escape_name). */
+static pawl_status put_key(buffer *p, const char *text, size_t n, pawl_error *err) {
+    char key[PAWL_MAX_NAME_BYTES];
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool two = text[i] == '%' && i + 2 < n;
+        int high = two ? hex_digit(text[i + 1]) : -1;
+        int low = two ? hex_digit(text[i + 2]) : -1;
+        if (high >= 0 && high < 8 && low >= 0) {
+            key[at++] = (char)(high * 16 + low);
+            i += 2;
+        } else {
+            key[at++] = text[i];
+        }
+    }
+    return pickle_text(p, key, at, err);
+}
+
+typedef struct nesting {
+    buffer *pickle;
+    const writer_job *job;
+    const char *open;  /* a name that begins with the path of the innermost dict that is open */
+    size_t open_bytes; /* of that path; with a "/" at its end, unless it is empty */
+    size_t tensors;
+} nesting;
+
+/* Does some other item have the name that a dict would need? Then there is none, and "/" is part
+ * of a key. */
+static bool is_an_item(const nesting *n, const char *name, size_t length) {
+    size_t low = 0;
+    size_t high = n->job->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const char *other = n->job->items[middle].name;
+        int order = strncmp(other, name, length);
+        order = order == 0 && other[length] != '\0' ? 1 : order;
+        if (order == 0) {
+            return true;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return false;
+}
+
+static pawl_status close_dict(nesting *n, pawl_error *err) {
+    size_t at = n->open_bytes - 1; /* of the "/" */
+    do {
+        while (at > 0 && n->open[at - 1] != '/') {
+            at--;
+        }
+        if (at > 0 && is_an_item(n, n->open, at - 1)) {
+            at--; /* that "/" is part of a key */
+            continue;
+        }
+        break;
+    } while (at > 0);
+    n->open_bytes = at;
+    return pickle_put(n->pickle, PICKLE_SETITEMS, err);
+}
+
+/* Opens the dicts that the name is in. *key is where its own key begins. */
+static pawl_status open_dicts(nesting *n, const char *name, const char **key, pawl_error *err) {
+    const char *begin = name + n->open_bytes;
+    for (const char *slash = strchr(begin, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        if (is_an_item(n, name, (size_t)(slash - name))) {
+            continue;
+        }
+        TRY(put_key(n->pickle, begin, (size_t)(slash - begin), err));
+        TRY(pickle_put(n->pickle, PICKLE_EMPTY_DICT, err));
+        TRY(pickle_put(n->pickle, PICKLE_MARK, err));
+        begin = slash + 1;
+        n->open_bytes = (size_t)(begin - name);
+    }
+    n->open = name;
+    *key = begin;
+    return PAWL_OK;
+}
+
+static pawl_status put_item(nesting *n, const writer_item *item, pawl_error *err) {
+    const char *key;
+    while (n->open_bytes > 0 && strncmp(n->open, item->name, n->open_bytes) != 0) {
+        TRY(close_dict(n, err));
+    }
+    TRY(open_dicts(n, item->name, &key, err));
+    TRY(put_key(n->pickle, key, strlen(key), err));
+    return item->kind == PAWL_KIND_TENSOR ? torch_put_tensor(n->pickle, item, n->tensors++, err)
+                                          : torch_put_value(n->pickle, item, err);
+}
+
+static pawl_status make_pickle(const writer_job *job, buffer *pickle, pawl_error *err) {
+    nesting n = {.pickle = pickle, .job = job};
+    TRY(pickle_begin(pickle, err));
+    TRY(pickle_put(pickle, PICKLE_EMPTY_DICT, err));
+    TRY(pickle_put(pickle, PICKLE_MARK, err));
+    for (size_t i = 0; i < job->count; i++) {
+        TRY(put_item(&n, &job->items[i], err));
+    }
+    while (n.open_bytes > 0) {
+        TRY(close_dict(&n, err));
+    }
+    TRY(pickle_put(pickle, PICKLE_SETITEMS, err));
+    return pickle_end(pickle, err);
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+pawl_status torch_begin(zip_writer *z, const buffer *pickle, pawl_error *err) {
+    TRY(zip_put(z, "archive/data.pkl", pickle->data, pickle->size, ALIGNMENT, err));
+    TRY(zip_put(z, "archive/.format_version", "1", 1, ALIGNMENT, err));
+    TRY(zip_put(z, "archive/.storage_alignment", "64", 2, ALIGNMENT, err));
+    return zip_put(z, "archive/byteorder", "little", 6, ALIGNMENT, err);
+}
+
+pawl_status torch_begin_storage(zip_writer *z, size_t number, uint64_t bytes, char name[64],
+                                pawl_error *err) {
+    snprintf(name, 64, "archive/data/%zu", number);
+    return zip_begin(z, name, bytes, ALIGNMENT, err);
+}
+
+pawl_status torch_finish(zip_writer *z, pawl_error *err) {
+    TRY(zip_put(z, "archive/version", "3\n", 2, ALIGNMENT, err));
+    return zip_finish(z, err);
+}
+
+static pawl_status write_storages(const writer_job *job, zip_writer *z, pawl_error *err) {
+    size_t number = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        const writer_item *item = &job->items[i];
+        char name[64];
+        if (item->kind == PAWL_KIND_TENSOR) {
+            TRY(torch_begin_storage(z, number++, item->bytes, name, err));
+            TRY(job->read(job->context, zip_take, z, err));
+        }
+    }
+    return PAWL_OK;
+}
+
+pawl_status torch_write(const writer_job *job, pawl_error *err) {
+    CLEANUP(output_close) output out = {0};
+    CLEANUP(buffer_free) buffer pickle = {0};
+    TRY(writer_begin_all(job, err));
+    TRY(make_pickle(job, &pickle, err));
+    TRY(output_open(&out, job->into, job->name, err));
+    CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);
+    TRY(torch_begin(&z, &pickle, err));
+    TRY(write_storages(job, &z, err));
+    TRY(torch_finish(&z, err));
+    return output_end(&out, err);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torch/write: files as torch.save makes them, which torch.load reads with weights_only=True, and
+ * with mmap=True.
+ *
+ * A name becomes nested dicts: what is before each "/" is a key. Values are Python's own; those of
+ * JSON are dicts, lists and so on.
+ */
+#ifndef FOREIGN_TORCH_WRITE_H
+#define FOREIGN_TORCH_WRITE_H
+
+#include "foreign/writer.h"
+#include "foreign/zip/write.h"
+
+/* writer_format.refuses, write */
+const char *torch_refuses(const writer_item *item);
+pawl_status torch_write(const writer_job *job, pawl_error *err) PAWL_MUST_CHECK;
+
+/* "float32", an attribute of the module torch; NULL: PyTorch has no such type. */
+const char *torch_dtype_name(pawl_dtype dtype);
+/* Pushes a dense tensor whose bytes are the storage `number` of the same file. */
+pawl_status torch_put_tensor(buffer *pickle, const writer_item *item, size_t number,
+                             pawl_error *err) PAWL_MUST_CHECK;
+/* Pushes a value. */
+pawl_status torch_put_value(buffer *pickle, const writer_item *item, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* Begins a file with that object; then come `storages` storages, each begun by torch_begin_storage;
+ * then torch_finish. */
+pawl_status torch_begin(zip_writer *z, const buffer *pickle, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status torch_begin_storage(zip_writer *z, size_t number, uint64_t bytes, char name[64],
+                                pawl_error *err) PAWL_MUST_CHECK;
+pawl_status torch_finish(zip_writer *z, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif
