@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats that can be written. */
+#include "foreign/dcp/write.h"
 #include "foreign/numpy/write.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/torch/write.h"
@@ -18,6 +19,7 @@ static const writer_format writers[] = {
      .shape = WRITER_FILE,
      .refuses = torch_refuses,
      .write = torch_write},
+    {.name = "dcp", .shape = WRITER_DIRECTORY, .refuses = torch_refuses, .write = dcp_write},
     {.name = "npz",
      .ending = ".npz",
      .shape = WRITER_FILE,
@@ -52,7 +54,7 @@ const writer_format *writer_by_path(const char *path) {
 }
 
 const char *writer_names(void) {
-    return "pawl, safetensors, torch, npz, npy";
+    return "pawl, safetensors, torch, dcp, npz, npy";
 }
 
 pawl_status writer_begin_all(const writer_job *job, pawl_error *err) {

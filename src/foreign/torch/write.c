@@ -141,22 +141,26 @@ static int hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* A component of a name as the key that it was before it was escaped (archive_escape_name). */
-static pawl_status put_key(buffer *p, const char *text, size_t n, pawl_error *err) {
-    char key[PAWL_MAX_NAME_BYTES];
+void torch_unescape(char *name) {
+    size_t n = strlen(name);
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
-        bool two = text[i] == '%' && i + 2 < n;
-        int high = two ? hex_digit(text[i + 1]) : -1;
-        int low = two ? hex_digit(text[i + 2]) : -1;
-        if (high >= 0 && high < 8 && low >= 0) {
-            key[at++] = (char)(high * 16 + low);
-            i += 2;
-        } else {
-            key[at++] = text[i];
-        }
+        bool two = name[i] == '%' && i + 2 < n;
+        int high = two ? hex_digit(name[i + 1]) : -1;
+        int low = two ? hex_digit(name[i + 2]) : -1;
+        bool escaped = high >= 0 && high < 8 && low >= 0 && (high > 0 || low > 0);
+        name[at++] = escaped ? (char)(high * 16 + low) : name[i];
+        i += escaped ? 2 : 0;
     }
-    return pickle_text(p, key, at, err);
+    name[at] = '\0';
+}
+
+static pawl_status put_key(buffer *p, const char *text, size_t n, pawl_error *err) {
+    char key[PAWL_MAX_NAME_BYTES + 1];
+    memcpy(key, text, n);
+    key[n] = '\0';
+    torch_unescape(key);
+    return put_word(p, key, err);
 }
 
 typedef struct nesting {
