@@ -3,6 +3,7 @@
 #include "foreign/dcp/write.h"
 #include "foreign/numpy/write.h"
 #include "foreign/safetensors/safetensors.h"
+#include "foreign/tensorflow/write.h"
 #include "foreign/torch/write.h"
 #include "foreign/writer.h"
 
@@ -20,6 +21,10 @@ static const writer_format writers[] = {
      .refuses = torch_refuses,
      .write = torch_write},
     {.name = "dcp", .shape = WRITER_DIRECTORY, .refuses = torch_refuses, .write = dcp_write},
+    {.name = "tensorflow",
+     .shape = WRITER_PREFIX,
+     .refuses = bundle_refuses,
+     .write = bundle_write},
     {.name = "npz",
      .ending = ".npz",
      .shape = WRITER_FILE,
@@ -54,7 +59,7 @@ const writer_format *writer_by_path(const char *path) {
 }
 
 const char *writer_names(void) {
-    return "pawl, safetensors, torch, dcp, npz, npy";
+    return "pawl, safetensors, torch, dcp, tensorflow, npz, npy";
 }
 
 pawl_status writer_begin_all(const writer_job *job, pawl_error *err) {
