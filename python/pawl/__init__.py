@@ -28,6 +28,7 @@ from ._checkpoint import (
     open,
     verify,
 )
+from ._convert import Conversion, Converted, convert, formats
 from ._diff import Comparison, Difference, Distances, diff
 from ._entry import Entry
 from ._error import (
@@ -66,6 +67,8 @@ __all__ = [
     "Canceled",
     "Checkpoint",
     "Comparison",
+    "Conversion",
+    "Converted",
     "Damaged",
     "Difference",
     "Discovered",
@@ -101,9 +104,11 @@ __all__ = [
     "Verification",
     "check_data_position",
     "check_gradients",
+    "convert",
     "diff",
     "discover",
     "doctor",
+    "formats",
     "events",
     "ls",
     "open",

@@ -194,6 +194,14 @@ class DiffKind(Number):
     DIFFERS_IN_NUMBERS = 9
 
 
+class Fate(Number):
+    """``pawl_convert_fate``."""
+
+    CONVERTED = 1
+    LEFT_OUT = 2
+    DROPPED = 3
+
+
 class StepStatus(Number):
     """``pawl_step_status``."""
 
@@ -645,6 +653,57 @@ class DiffResult(Struct):
     ]
 
 
+class ConvertItem(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("fate", c_int),
+        ("from_", POINTER(EntryInfo)),
+        ("name", c_char_p),
+        ("dtype", c_int),
+        ("why", c_char_p),
+    ]
+
+
+CONVERT_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, POINTER(ConvertItem))
+
+
+class ConvertOptions(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("to", c_char_p),
+        ("only", POINTER(c_char_p)),
+        ("only_count", c_size_t),
+        ("renames", POINTER(Rename)),
+        ("rename_size", c_size_t),
+        ("rename_count", c_size_t),
+        ("cast", c_int),
+        ("drop", c_int),
+        ("shard_bytes", c_uint64),
+        ("step", POINTER(c_int64)),
+        ("dry_run", c_int),
+        ("item", CONVERT_FUNCTION),
+        ("progress", PROGRESS_FUNCTION),
+        ("stop", STOP_FUNCTION),
+        ("context", c_void_p),
+    ]
+
+
+class ConvertResult(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("format", c_char_p),
+        ("tensors", c_uint64),
+        ("values", c_uint64),
+        ("renamed", c_uint64),
+        ("cast", c_uint64),
+        ("left_out", c_uint64),
+        ("dropped", c_uint64),
+        ("bytes", c_uint64),
+        ("overflows", c_uint64),
+        ("unverified", c_char_p),
+    ]
+
+
 class Event(Struct):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -724,6 +783,9 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_diff_item": DiffItem,
     "pawl_diff_options": DiffOptions,
     "pawl_diff_result": DiffResult,
+    "pawl_convert_item": ConvertItem,
+    "pawl_convert_options": ConvertOptions,
+    "pawl_convert_result": ConvertResult,
     "pawl_event": Event,
     "pawl_finding": Finding,
     "pawl_array": Array,

@@ -69,6 +69,7 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {
     "pawl_report_totals": (_STATUS, [_HANDLE, POINTER(_abi.ReportCounts), _HANDLE]),
     "pawl_report_json": (_TEXT, [_HANDLE]),
     "pawl_diff_kind_name": (_TEXT, [c_int]),
+    "pawl_convert_formats": (_TEXT, []),
     "pawl_catalog_free": (None, [_HANDLE]),
     "pawl_catalog_count": (c_size_t, [_HANDLE]),
     "pawl_catalog_get": (POINTER(_abi.StepInfo), [_HANDLE, c_size_t]),
@@ -116,6 +117,10 @@ _WAITING: dict[str, tuple[Any, list[Any]]] = {
     "pawl_checkpoint_diff": (
         _STATUS,
         [_HANDLE, _HANDLE, POINTER(_abi.DiffOptions), POINTER(_abi.DiffResult), _HANDLE],
+    ),
+    "pawl_convert": (
+        _STATUS,
+        [_HANDLE, _TEXT, POINTER(_abi.ConvertOptions), POINTER(_abi.ConvertResult), _HANDLE],
     ),
     "pawl_checkpoint_verify": (
         _STATUS,

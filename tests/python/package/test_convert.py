@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing a checkpoint in other formats, and reading it back."""
+
+import base64
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import unittest
+import zipfile
+
+import support
+
+import pawl
+
+#: Formats that are read back in what follows: name, and what a path of it ends in.
+READ_BACK = [("safetensors", ".safetensors"), ("pawl", "")]
+VALUES = {
+    "flag": True,
+    "epoch": -7,
+    "lr": 0.25,
+    "name": "l\u00e4mp",
+    "bytes": b"\0\xff\x80z",
+    "cfg": {"a": [1, 2.5, None, True, "x", {"k": []}], "big": 2**40, "e": {}},
+}
+
+
+BITS = {"F64": 64, "F32": 32, "I64": 64, "U32": 32, "U16": 16, "BF16": 16, "F16": 16, "U8": 8, "BOOL": 8}
+
+
+def pattern(dtype, shape, seed):
+    count = 1
+    for n in shape:
+        count *= n
+    return bytes((i * 7 + seed) % (2 if dtype == "BOOL" else 61) for i in range(count * BITS[dtype] // 8))
+
+
+def write_weights(path, tensors, values=None):
+    """A safetensors file by hand: names, and (dtype, shape, bytes)."""
+    header, data = {}, b"".join(raw for _, _, raw in tensors.values())
+    if values is not None:
+        header["__metadata__"] = {"pawl.values": json.dumps(values)}
+    at = 0
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def kind_of(value):
+    kinds = {bool: "bool", int: "int64", float: "float64", str: "string", bytes: "bytes"}
+    kind = kinds.get(type(value), "json")
+    return {"kind": kind, "value": base64.b64encode(value).decode() if kind == "bytes" else value}
+
+
+class Converting(support.InDirectory):
+    def make(self, tensors, values=None, name="run", step=3):
+        """A run with one step."""
+        weights = self.directory / "made"
+        write_weights(weights, tensors, values and {key: kind_of(value) for key, value in values.items()})
+        pawl.convert(weights, self.directory / name, to="pawl", step=step)
+        weights.unlink()
+        return self.directory / name
+
+    def save(self):
+        tensors = {}
+        for i, dtype in enumerate(BITS):
+            tensors[f"model/{dtype}"] = (dtype, (i + 1, 5), pattern(dtype, (i + 1, 5), i))
+        tensors["empty"] = ("F32", (0, 3), b"")
+        tensors["scalar"] = ("I64", (), pattern("I64", (), 9))
+        return self.make(tensors, VALUES)
+
+    def left(self):
+        return sorted(os.listdir(self.directory))
+
+    def test_there_and_back(self):
+        run = self.save()
+        for to, ending in READ_BACK:
+            with self.subTest(to=to):
+                there, back = self.directory / f"there{ending}", self.directory / f"back-{to}"
+                found = pawl.convert(run, there, to=to)
+                self.assertEqual((found.format, found.tensors, found.values), (to, 11, len(VALUES)))
+                self.assertEqual((found.renamed, found.cast, found.left_out, found.dropped), (0, 0, 0, 0))
+                self.assertIsNone(found.unverified)
+                pawl.convert(there, back, step=9)
+                self.assertTrue(pawl.diff(run, back).identical)
+
+    def test_an_ending_says_the_format(self):
+        run = self.save()
+        for ending, to in [(".safetensors", "safetensors"), (".pt", "torch"), ("", "pawl")]:
+            self.assertEqual(pawl.convert(run, self.directory / f"x{ending}").format, to)
+        self.assertEqual(set(pawl.formats()), {"pawl", "safetensors", "torch", "dcp", "tensorflow", "npz", "npy"})
+
+    def test_names_types_and_what_is_left_out(self):
+        run = self.save()
+        path = self.directory / "x.safetensors"
+        found = pawl.convert(run, path, only=["model", "lr"], rename={"model/F64": "a", "model": ""}, cast="bf16")
+        self.assertEqual((found.tensors, found.values, found.renamed, found.cast), (9, 1, 9, 3))
+        self.assertEqual(found.left_out, 7)
+        fates = {each.entry.name: (each.fate, each.name, each.dtype) for each in found.entries}
+        self.assertEqual(fates["model/F64"], ("converted", "a", "BF16"))
+        self.assertEqual(fates["model/U16"], ("converted", "U16", "U16"))
+        self.assertEqual(fates["lr"], ("converted", "lr", None))
+        self.assertEqual(fates["epoch"], ("left_out", None, None))
+        with pawl.open(path) as there:
+            self.assertEqual(sorted(there), ["BF16", "BOOL", "F16", "F32", "I64", "U16", "U32", "U8", "a", "lr"])
+            self.assertEqual(there["a"].shape, (1, 5))
+
+    def test_numbers_that_become_infinite_are_counted(self):
+        self.make({"w": ("F32", (4,), struct.pack("<4f", 1, 1e30, -1e30, 65504))})
+        for path in ("x.safetensors", "other"):
+            self.assertEqual(pawl.convert(self.directory / "run", self.directory / path, cast="F16").overflows, 2)
+            with pawl.open(self.directory / path) as there:
+                self.assertEqual(
+                    bytes(there["w"].read().buffer), struct.pack("<4e", 1, float("inf"), float("-inf"), 65504)
+                )
+
+    def test_several_files(self):
+        run = self.save()
+        found = pawl.convert(run, self.directory / "hf", to="safetensors", shard_bytes=100)
+        files = os.listdir(self.directory / "hf")
+        index = json.loads((self.directory / "hf/model.safetensors.index.json").read_text())
+        self.assertEqual(index["metadata"]["total_size"], found.bytes)
+        self.assertEqual(
+            sorted(set(index["weight_map"].values())), sorted(set(files) - {"model.safetensors.index.json"})
+        )
+        self.assertGreater(len(files), 3)
+        self.assertTrue(pawl.diff(run, self.directory / "hf").identical)
+
+    def test_what_has_no_place(self):
+        run = self.save()
+        with self.assertRaisesRegex(pawl.Unsupported, "npz has no place for an entry: NumPy has no BF16") as caught:
+            pawl.convert(run, self.directory / "x.npz")
+        self.assertEqual(caught.exception.entry, "model/BF16")
+        self.assertEqual(self.left(), ["run"])
+        found = pawl.convert(run, self.directory / "x.npz", drop=True)
+        self.assertEqual([each.entry.name for each in found.entries if each.fate == "dropped"], ["model/BF16"])
+        with zipfile.ZipFile(self.directory / "x.npz") as archive:
+            self.assertIsNone(archive.testzip())
+            self.assertEqual(len(archive.namelist()), 10 + 1)
+
+    def test_what_is_refused(self):
+        run = self.save()
+        taken = self.directory / "taken.safetensors"
+        taken.write_bytes(b"mine")
+        cases = [
+            (pawl.UsageError, "two entries would have one name", {"rename": {"model/F64": "x", "model/F32": "x"}}),
+            (pawl.UsageError, "nothing to convert", {"only": ["nothing"]}),
+            (pawl.UsageError, "no format of that name", {"to": "foo"}),
+            (pawl.UsageError, "cast is", {"cast": "I64"}),
+            (pawl.UsageError, "not written in several files", {"to": "torch", "shard_bytes": 5}),
+            (pawl.UsageError, "has one array", {"to": "npy", "only": ["model/F64", "model/F32"]}),
+            (pawl.UsageError, "not a string", {"only": "model"}),
+        ]
+        for error, text, options in cases:
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                pawl.convert(run, self.directory / "x.safetensors", **options)
+        with self.assertRaisesRegex(pawl.Busy, "there already"):
+            pawl.convert(run, taken)
+        self.assertEqual(taken.read_bytes(), b"mine")
+        with self.assertRaises(pawl.NotFound):
+            pawl.convert(run, self.directory / "nowhere/x.safetensors")
+        with self.assertRaises(pawl.NotFound):
+            pawl.convert(self.directory / "nothing", self.directory / "x.safetensors")
+        self.assertEqual(self.left(), ["run", "taken.safetensors"])
+
+    def test_a_dry_run_writes_nothing(self):
+        run = self.save()
+        found = pawl.convert(run, self.directory / "x.safetensors", dry_run=True)
+        self.assertEqual((found.tensors, len(found.entries)), (11, 17))
+        self.assertEqual(self.left(), ["run"])
+
+    def test_damage_leaves_nothing_behind(self):
+        run = self.save()
+        data = next(path for path in pathlib.Path(run).glob("step-*/*.safetensors"))
+        raw = bytearray(data.read_bytes())
+        raw[-9] ^= 1
+        data.write_bytes(raw)
+        for to in ("safetensors", "torch", "dcp", "tensorflow"):
+            with self.subTest(to=to), self.assertRaises(pawl.Damaged):
+                pawl.convert(run, self.directory / "x", to=to)
+        self.assertEqual(self.left(), ["run"])
+
+    def test_a_signal_stops_it(self):
+        """Ctrl-C while it reads: nothing is left."""
+        self.make({"w": ("U8", (64 << 20,), bytes(64 << 20))})
+
+        def interrupt(done, of):
+            if done < of:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        for to in ("safetensors", "torch", "dcp", "tensorflow"):
+            with self.subTest(to=to), self.assertRaises(KeyboardInterrupt):
+                pawl.convert(self.directory / "run", self.directory / "x", to=to, progress=interrupt)
+            self.assertEqual(self.left(), ["run"])
+
+    def test_a_kill_leaves_no_checkpoint(self):
+        """And what it leaves says by its name what it is."""
+        self.make({"w": ("U8", (64 << 20,), bytes(64 << 20))})
+        program = (
+            "import os, signal, sys, pawl\n"
+            "pawl.convert(sys.argv[1], sys.argv[2], to=sys.argv[3],"
+            " progress=lambda done, of: os.kill(os.getpid(), signal.SIGKILL))"
+        )
+        for to in ("safetensors", "torch", "dcp", "tensorflow"):
+            arguments = [str(self.directory / "run"), str(self.directory / f"x-{to}"), to]
+            ended = subprocess.run([sys.executable, "-c", program, *arguments], check=False)
+            self.assertEqual(ended.returncode, -signal.SIGKILL)
+            self.assertFalse((self.directory / f"x-{to}").exists())
+            self.assertFalse((self.directory / f"x-{to}.index").exists())
+        for name in self.left():
+            self.assertTrue(name == "run" or name.startswith(".x-"), name)
+
+    def test_many_small_tensors(self):
+        self.make({f"t{i:05}": ("U16", (i % 7,), pattern("U16", (i % 7,), i)) for i in range(12000)})
+        pawl.convert(self.directory / "run", self.directory / "x.safetensors")
+        self.assertTrue(pawl.diff(self.directory / "run", self.directory / "x.safetensors").identical)
+
+    def test_large_tensors_are_cut(self):
+        """Rows that do not fit a buffer, rows that fit many times, casts that halve and double them."""
+        raw = os.urandom(1 << 20) * 60
+        self.make(
+            {
+                "flat": ("U8", (60 << 20,), raw),
+                "rows": ("U32", (12, 1000003), raw[: 12 * 1000003 * 4]),
+                "deep": ("F16", (3, 1, 2, 4194301), (b"\1\2\3\4" * (3 * 4194301))),
+            }
+        )
+        pawl.convert(self.directory / "run", self.directory / "x.safetensors")
+        self.assertTrue(pawl.diff(self.directory / "run", self.directory / "x.safetensors").identical)
+        pawl.convert(self.directory / "run", self.directory / "wide.safetensors", only=["deep"], cast="F64")
+        pawl.convert(self.directory / "wide.safetensors", self.directory / "narrow.safetensors", cast="F16")
+        with pawl.open(self.directory / "narrow.safetensors") as narrow:
+            self.assertEqual(bytes(narrow["deep"].read().buffer), b"\1\2\3\4" * (3 * 4194301))
+
+    def test_two_at_once(self):
+        run = self.save()
+        ends = []
+
+        def convert():
+            try:
+                pawl.convert(run, self.directory / "x.safetensors")
+                ends.append("done")
+            except pawl.Busy:
+                ends.append("busy")
+
+        threads = [threading.Thread(target=convert) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        self.assertIn("done", ends)
+        self.assertTrue(pawl.diff(run, self.directory / "x.safetensors").identical)
+        self.assertEqual(self.left(), ["run", "x.safetensors"])
+
+
+if __name__ == "__main__":
+    unittest.main()
