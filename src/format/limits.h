@@ -59,6 +59,11 @@
 #define FOREIGN_MAX_SHARDS   10000u
 #define FOREIGN_MAX_ENTRIES  4000000u
 #define FORMAT_MAX_TYPE_NAME 32u
+/* Of a pickle. */
+#define FOREIGN_MAX_PICKLE         134217728u
+#define FOREIGN_MAX_PICKLE_OPCODES 100000000u
+#define FOREIGN_MAX_PICKLE_NODES   6000000u
+#define FOREIGN_MAX_PICKLE_STACK   1000000u
 
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opcodes of a pickle that make lists, tuples, dicts and sets of what is on the stack. */
+#include "foreign/pickle/machine.h"
+
+/* A new container of what lies above a place of the stack, in its place. */
+static pawl_status push_from(machine *m, pickle_kind kind, size_t from, size_t keep,
+                             pawl_error *err) {
+    pickle_node *node;
+    size_t n = m->depth - from;
+    for (size_t i = from; i < m->depth; i++) {
+        if (m->stack[i] == NULL) {
+            return machine_refuse(m, PAWL_EDAMAGED, "it takes a value that is not there", err);
+        }
+    }
+    if (kind == PICKLE_DICT && n % 2 != 0) {
+        return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
+    }
+    TRY(machine_node(m, kind, &node, err));
+    TRY(machine_append(m, &node->items, m->stack + from, n, err));
+    m->depth = keep;
+    return machine_push(m, node, err);
+}
+
+static pawl_status push_marked(machine *m, pickle_kind kind, pawl_error *err) {
+    size_t mark;
+    TRY(machine_mark(m, &mark, err));
+    return push_from(m, kind, mark + 1, mark, err);
+}
+
+static pawl_status push_last(machine *m, size_t n, pawl_error *err) {
+    if (m->depth < n) {
+        return machine_refuse(m, PAWL_EDAMAGED, "it takes a value that is not there", err);
+    }
+    return push_from(m, PICKLE_TUPLE, m->depth - n, m->depth - n, err);
+}
+
+/* What is put into a container that is on the stack: of an object what its class would take. */
+static pawl_status put_from(machine *m, size_t from, size_t keep, bool pairs, pickle_kind kind,
+                            pawl_error *err) {
+    if (keep == 0 || m->stack[keep - 1] == NULL) {
+        return machine_refuse(m, PAWL_EDAMAGED, "it fills a container that is not there", err);
+    }
+    pickle_node *into = m->stack[keep - 1];
+    size_t n = m->depth - from;
+    bool object = into->kind == PICKLE_CALL;
+    if (!object && into->kind != kind) {
+        return machine_refuse(m, PAWL_EDAMAGED, "it fills what is no such container", err);
+    }
+    if (pairs && n % 2 != 0) {
+        return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
+    }
+    TRY(machine_append(m, object ? &into->call->items : &into->items, m->stack + from, n, err));
+    m->depth = keep;
+    return PAWL_OK;
+}
+
+static pawl_status put_marked(machine *m, bool pairs, pickle_kind kind, pawl_error *err) {
+    size_t mark;
+    TRY(machine_mark(m, &mark, err));
+    return put_from(m, mark + 1, mark, pairs, kind, err);
+}
+
+static pawl_status put_last(machine *m, size_t n, pickle_kind kind, pawl_error *err) {
+    for (size_t i = 1; i <= n; i++) {
+        if (m->depth < i || m->stack[m->depth - i] == NULL) {
+            return machine_refuse(m, PAWL_EDAMAGED, "it takes a value that is not there", err);
+        }
+    }
+    return put_from(m, m->depth - n, m->depth - n, n == 2, kind, err);
+}
+
+static pawl_status push_empty(machine *m, pickle_kind kind, pawl_error *err) {
+    return push_from(m, kind, m->depth, m->depth, err);
+}
+
+pawl_status machine_container(machine *m, uint8_t opcode, bool *done, pawl_error *err) {
+    switch (opcode) {
+    case '}':
+        return push_empty(m, PICKLE_DICT, err);
+    case ']':
+        return push_empty(m, PICKLE_LIST, err);
+    case ')':
+        return push_empty(m, PICKLE_TUPLE, err);
+    case 0x8f:
+        return push_empty(m, PICKLE_SET, err);
+    case 'd':
+        return push_marked(m, PICKLE_DICT, err);
+    case 'l':
+        return push_marked(m, PICKLE_LIST, err);
+    case 't':
+        return push_marked(m, PICKLE_TUPLE, err);
+    case 0x91: /* FROZENSET */
+        return push_marked(m, PICKLE_SET, err);
+    case 0x85:
+    case 0x86:
+    case 0x87:
+        return push_last(m, opcode - 0x84u, err);
+    case 'a':
+        return put_last(m, 1, PICKLE_LIST, err);
+    case 's':
+        return put_last(m, 2, PICKLE_DICT, err);
+    case 'e':
+        return put_marked(m, false, PICKLE_LIST, err);
+    case 'u':
+        return put_marked(m, true, PICKLE_DICT, err);
+    case 0x90: /* ADDITEMS */
+        return put_marked(m, false, PICKLE_SET, err);
+    default:
+        *done = false;
+        return PAWL_OK;
+    }
+}
