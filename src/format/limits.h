@@ -60,6 +60,10 @@
 #define FOREIGN_MAX_ENTRIES  4000000u
 #define FORMAT_MAX_TYPE_NAME 32u
 
+/* Zip files: members, and bytes of what describes them. */
+#define FOREIGN_MAX_ZIP_MEMBERS   250000u
+#define FOREIGN_MAX_ZIP_DIRECTORY 33554432u
+
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127
