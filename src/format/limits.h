@@ -65,6 +65,10 @@
 #define FOREIGN_MAX_PICKLE_NODES   6000000u
 #define FOREIGN_MAX_PICKLE_STACK   1000000u
 
+/* Zip files: members, and bytes of what describes them. */
+#define FOREIGN_MAX_ZIP_MEMBERS   250000u
+#define FOREIGN_MAX_ZIP_DIRECTORY 33554432u
+
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127
