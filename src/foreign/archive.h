@@ -123,6 +123,9 @@ pawl_status archive_add_value(archive *a, const char *name, pawl_role role, pawl
  * archive's memory. */
 pawl_status archive_escape_name(archive *a, const char *name, size_t n, const char **out,
                                 pawl_error *err) PAWL_MUST_CHECK;
+/* The same of one key, in which "/" is escaped, too. */
+pawl_status archive_escape_key(archive *a, const char *key, size_t n, const char **out,
+                               pawl_error *err) PAWL_MUST_CHECK;
 /* The real file that a stream is made of. */
 uint32_t archive_file_of(const archive *a, uint32_t stream);
 /* Where a piece begins: in the real file, unless a recipe makes its stream. */

@@ -254,8 +254,8 @@ static bool is_bad_component(const char *name, size_t n, size_t at) {
            (name[at] == '.' && (length == 1 || (length == 2 && name[at + 1] == '.')));
 }
 
-pawl_status archive_escape_name(archive *a, const char *name, size_t n, const char **out,
-                                pawl_error *err) {
+static pawl_status escape(archive *a, const char *name, size_t n, bool key, const char **out,
+                          pawl_error *err) {
     bool text = utf8_valid(name, n);
     char *escaped = arena_take(&a->base.memory, 3 * n + 2, err);
     size_t at = 0;
@@ -263,7 +263,7 @@ pawl_status archive_escape_name(archive *a, const char *name, size_t n, const ch
         return PAWL_ENOMEM;
     }
     for (size_t i = 0; i <= n; i++) {
-        bool first = i == 0 || name[i - 1] == '/';
+        bool first = i == 0 || (name[i - 1] == '/' && !key);
         if (first && is_bad_component(name, n, i)) {
             if (i == n || name[i] == '/') {
                 escaped[at++] = '%';
@@ -275,7 +275,8 @@ pawl_status archive_escape_name(archive *a, const char *name, size_t n, const ch
             break;
         }
         unsigned char byte = (unsigned char)name[i];
-        if (byte < 0x20 || byte == 0x7f || byte == '%' || (byte >= 0x80 && !text)) {
+        if (byte < 0x20 || byte == 0x7f || byte == '%' || (byte == '/' && key) ||
+            (byte >= 0x80 && !text)) {
             escape_byte(escaped, &at, byte);
         } else {
             escaped[at++] = (char)byte;
@@ -284,6 +285,16 @@ pawl_status archive_escape_name(archive *a, const char *name, size_t n, const ch
     escaped[at] = '\0';
     *out = escaped;
     return PAWL_OK;
+}
+
+pawl_status archive_escape_name(archive *a, const char *name, size_t n, const char **out,
+                                pawl_error *err) {
+    return escape(a, name, n, false, out, err);
+}
+
+pawl_status archive_escape_key(archive *a, const char *key, size_t n, const char **out,
+                               pawl_error *err) {
+    return escape(a, key, n, true, out, err);
 }
 
 static pawl_status refuse_name(const archive *a, const record_entry *e, const char *why,

@@ -6,6 +6,7 @@
  */
 #include "foreign/dcp/write.h"
 #include "foreign/pickle/write.h"
+#include "foreign/torch/types.h"
 #include "foreign/torch/write.h"
 
 #include <stdlib.h>
@@ -149,7 +150,7 @@ static pawl_status put_properties(buffer *p, pawl_dtype dtype, pawl_error *err) 
     TRY(pickle_put(p, PICKLE_EMPTY_TUPLE, err));
     TRY(pickle_put(p, PICKLE_NEWOBJ, err));
     TRY(pickle_put(p, PICKLE_MARK, err));
-    TRY(pickle_global(p, "torch", torch_dtype_name(dtype), err));
+    TRY(pickle_global(p, "torch", torch_type_of(dtype)->name, err));
     TRY(pickle_global(p, "torch.serialization", "_get_layout", err));
     TRY(pickle_put(p, PICKLE_MARK, err));
     TRY(put_word(p, "torch.strided", err));

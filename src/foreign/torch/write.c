@@ -2,52 +2,15 @@
 /* Writes files as torch.save makes them: a zip of a pickle and the bytes of each storage. */
 #include "foreign/torch/write.h"
 #include "foreign/pickle/write.h"
+#include "foreign/torch/types.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define ALIGNMENT 64u
 
-/* ---- types ---------------------------------------------------------------------------------- */
-
-typedef struct torch_type {
-    const char *name;    /* of torch.<name> */
-    const char *storage; /* of torch.<storage>; NULL: an untyped one, of newer types */
-} torch_type;
-
-static const torch_type *type_of(pawl_dtype dtype) {
-    static const torch_type types[] = {
-        [PAWL_BOOL] = {"bool", "BoolStorage"},
-        [PAWL_U8] = {"uint8", "ByteStorage"},
-        [PAWL_I8] = {"int8", "CharStorage"},
-        [PAWL_F8_E5M2] = {"float8_e5m2", NULL},
-        [PAWL_F8_E4M3] = {"float8_e4m3fn", NULL},
-        [PAWL_F8_E8M0] = {"float8_e8m0fnu", NULL},
-        [PAWL_F8_E4M3FNUZ] = {"float8_e4m3fnuz", NULL},
-        [PAWL_F8_E5M2FNUZ] = {"float8_e5m2fnuz", NULL},
-        [PAWL_I16] = {"int16", "ShortStorage"},
-        [PAWL_U16] = {"uint16", NULL},
-        [PAWL_F16] = {"float16", "HalfStorage"},
-        [PAWL_BF16] = {"bfloat16", "BFloat16Storage"},
-        [PAWL_I32] = {"int32", "IntStorage"},
-        [PAWL_U32] = {"uint32", NULL},
-        [PAWL_F32] = {"float32", "FloatStorage"},
-        [PAWL_C64] = {"complex64", "ComplexFloatStorage"},
-        [PAWL_F64] = {"float64", "DoubleStorage"},
-        [PAWL_I64] = {"int64", "LongStorage"},
-        [PAWL_U64] = {"uint64", NULL},
-    };
-    bool known = (size_t)dtype < ARRAY_LENGTH(types) && types[dtype].name != NULL;
-    return known ? &types[dtype] : NULL;
-}
-
-const char *torch_dtype_name(pawl_dtype dtype) {
-    const torch_type *type = type_of(dtype);
-    return type != NULL ? type->name : NULL;
-}
-
 const char *torch_refuses(const writer_item *item) {
-    bool fits = item->kind != PAWL_KIND_TENSOR || type_of(item->dtype) != NULL;
+    bool fits = item->kind != PAWL_KIND_TENSOR || torch_type_of(item->dtype) != NULL;
     return fits ? NULL : "PyTorch has no such type";
 }
 
@@ -67,7 +30,7 @@ static pawl_status put_tuple(buffer *p, int ndim, const int64_t *numbers, pawl_e
 
 /* ("storage", its class, its key, where it was, how many elements it has) */
 static pawl_status put_storage(buffer *p, const writer_item *item, size_t number, pawl_error *err) {
-    const torch_type *type = type_of(item->dtype);
+    const torch_type *type = torch_type_of(item->dtype);
     char key[24];
     snprintf(key, sizeof(key), "%zu", number);
     uint64_t each = (uint64_t)pawl_dtype_bits(item->dtype) / 8;
@@ -93,7 +56,7 @@ static void dense_strides(const writer_item *item, int64_t strides[PAWL_MAX_NDIM
 
 /* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), or _v3 with the type. */
 pawl_status torch_put_tensor(buffer *p, const writer_item *item, size_t number, pawl_error *err) {
-    const torch_type *type = type_of(item->dtype);
+    const torch_type *type = torch_type_of(item->dtype);
     int64_t strides[PAWL_MAX_NDIM];
     dense_strides(item, strides);
     TRY(pickle_global(p, "torch._utils",

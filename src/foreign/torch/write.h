@@ -18,8 +18,6 @@ pawl_status torch_write(const writer_job *job, pawl_error *err) PAWL_MUST_CHECK;
 
 /* A component of a name becomes the key that it was before it was escaped (archive_escape_name). */
 void torch_unescape(char *name);
-/* "float32", an attribute of the module torch; NULL: PyTorch has no such type. */
-const char *torch_dtype_name(pawl_dtype dtype);
 /* Pushes a dense tensor whose bytes are the storage `number` of the same file. */
 pawl_status torch_put_tensor(buffer *pickle, const writer_item *item, size_t number,
                              pawl_error *err) PAWL_MUST_CHECK;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torch/object: what torch.save pickled, as entries: tensors, numbers, texts, and what is around
+ * them. Where the bytes of storages are, the caller knows.
+ *
+ * A name is the way to a value: keys of dicts and places in lists, with "/" between. A list or
+ * tuple without tensors is one value of JSON, and so is what is no data: None, a class, an object.
+ */
+#ifndef FOREIGN_TORCH_OBJECT_H
+#define FOREIGN_TORCH_OBJECT_H
+
+#include "foreign/archive.h"
+#include "foreign/pickle/pickle.h"
+
+/* Where the bytes of a storage are. */
+typedef struct torch_storage {
+    uint32_t stream;
+    uint64_t offset, bytes;
+    bool swapped; /* its elements are big-endian */
+} torch_storage;
+
+typedef struct torch_source {
+    archive *a;
+    void *context;
+    /* Finds a storage by its key. PAWL_EDAMAGED: there is none. */
+    pawl_status (*find)(void *context, pickle_text key, torch_storage *out, pawl_error *err);
+} torch_source;
+
+/* pickle_knows: functions that torch.save uses. */
+bool torch_knows(const char *module, const char *name);
+/* Adds what is in the object; `name` is of the object itself ("": it has none, its keys are names). */
+pawl_status torch_add_object(const torch_source *s, const pickle_node *root, const char *name,
+                             pawl_error *err) PAWL_MUST_CHECK;
+/* A tensor that is to be assembled with others. */
+typedef struct torch_tensor {
+    const struct torch_type *type;
+    int ndim;
+    int64_t shape[PAWL_MAX_NDIM];
+    archive_part part; /* of all of it */
+} torch_tensor;
+/* *is is false for what is no tensor with bytes of its own. */
+pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, torch_tensor *out,
+                              bool *is, pawl_error *err) PAWL_MUST_CHECK;
+/* Is it a torch.Size, or a tuple or list of numbers? At most PAWL_MAX_NDIM. */
+bool torch_take_size(const pickle_node *node, int *ndim, int64_t out[PAWL_MAX_NDIM]);
+/* As JSON, whatever it is. False: it is larger than a value may be, and *json is a text that says
+ * so. */
+pawl_status torch_put_json(const pickle_node *node, buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch/types: what PyTorch calls its types. */
+#ifndef FOREIGN_TORCH_TYPES_H
+#define FOREIGN_TORCH_TYPES_H
+
+#include "base/base.h"
+
+typedef struct torch_type {
+    const char *name;    /* of torch.<name> */
+    const char *storage; /* of torch.<storage>; NULL: an untyped one, of newer types */
+    pawl_dtype dtype;    /* 0: none of pawl's */
+    const char *type;    /* then: what it is called */
+    uint32_t bytes;      /* of an element */
+} torch_type;
+
+/* NULL: there is none. */
+const torch_type *torch_type_of(pawl_dtype dtype);
+const torch_type *torch_type_named(const char *name);
+const torch_type *torch_type_of_storage(const char *storage);
+
+#endif
