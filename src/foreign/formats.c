@@ -3,6 +3,7 @@
 #include "foreign/formats.h"
 #include "foreign/gguf/gguf.h"
 #include "foreign/safetensors/safetensors.h"
+#include "foreign/torch/read.h"
 
 #define NO_CHECKSUMS_OF_SAFETENSORS                                                                \
     "not checked: the values, because safetensors files have no checksums"
@@ -30,4 +31,11 @@ const archive_format format_gguf = {
     .unverified = "checked: the header, the size, and that every byte can be read; not checked: "
                   "the values, because GGUF files have no checksums",
     .read = gguf_read,
+};
+
+const archive_format format_torch = {
+    .name = "PyTorch",
+    .unverified = NULL, /* each member of a zip has a checksum */
+    .read = torch_zip_read,
+    .verify = torch_zip_verify,
 };

@@ -7,5 +7,6 @@
 
 extern const archive_format format_safetensors, format_safetensors_sharded;
 extern const archive_format format_gguf;
+extern const archive_format format_torch;
 
 #endif

@@ -6,6 +6,8 @@
 #include "foreign/formats.h"
 #include "foreign/gguf/gguf.h"
 #include "foreign/safetensors/safetensors.h"
+#include "foreign/torch/read.h"
+#include "foreign/zip/zip.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +46,7 @@ typedef struct looked {
     uint64_t size;
     uint8_t head[HEAD_BYTES];
     size_t head_bytes;
+    const zip_directory *zip; /* NULL: it is none */
 } looked;
 
 static bool is_safetensors_index(const looked *l) {
@@ -70,12 +73,17 @@ static bool is_gguf(const looked *l) {
     return gguf_looks_like(l->head, l->head_bytes);
 }
 
+static bool is_torch_zip(const looked *l) {
+    return l->zip != NULL && torch_is_in_zip(l->zip);
+}
+
 static const struct {
     bool (*is)(const looked *l);
     const archive_format *format;
 } looks[] = {
     {is_safetensors_index, &format_safetensors_sharded},
     {is_gguf, &format_gguf},
+    {is_torch_zip, &format_torch},
     {is_safetensors, &format_safetensors},
 };
 
@@ -115,9 +123,10 @@ static pawl_status is_nothing_known(const store *s, const looked *l, pawl_error 
     return PAWL_EUSAGE;
 }
 
-static pawl_status look_at(store *s, looked *l, pawl_error *err) {
+static pawl_status look_at(store *s, looked *l, zip_directory *zip, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     store_stat stat;
+    byte_source bytes;
     TRY(store_stat_path(s, l->name, &stat, err));
     if (stat.type != STORE_FILE_TYPE) {
         error_set(err, PAWL_EUSAGE, "this is neither a directory nor a file");
@@ -127,13 +136,24 @@ static pawl_status look_at(store *s, looked *l, pawl_error *err) {
     l->size = stat.size;
     l->head_bytes = stat.size < HEAD_BYTES ? (size_t)stat.size : HEAD_BYTES;
     TRY(store_open(s, l->name, STORE_READ, &file, err));
-    return store_read(file, 0, l->head, l->head_bytes, err);
+    TRY(store_read(file, 0, l->head, l->head_bytes, err));
+    if (!zip_looks_like(l->head, l->head_bytes)) {
+        return PAWL_OK;
+    }
+    TRY(store_source(file, &bytes, err));
+    pawl_status status = zip_read(&bytes, zip, err);
+    if (status != PAWL_OK && err->path[0] == '\0') {
+        store_error_path(err, s, l->name);
+    }
+    l->zip = zip;
+    return status;
 }
 
 static pawl_status recognise(store *s, const char *name, const archive_format **out,
                              pawl_error *err) {
+    CLEANUP(zip_free) zip_directory zip = {0};
     looked l = {.name = name};
-    TRY(look_at(s, &l, err));
+    TRY(look_at(s, &l, &zip, err));
     for (size_t i = 0; i < ARRAY_LENGTH(looks); i++) {
         if (looks[i].is(&l)) {
             *out = looks[i].format;
