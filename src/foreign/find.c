@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out which file of a directory is to be opened, from the names in it. */
+#include "foreign/dcp/read.h"
 #include "foreign/foreign.h"
 #include "foreign/safetensors/safetensors.h"
 
@@ -33,6 +34,7 @@ static bool is_own(const char *name) {
 /* What there is to open; the first of each. */
 typedef struct sight {
     bool own;
+    const char *whole;           /* that tells of all other files there are */
     const char *weights, *index; /* of those names */
     const char *file, *other_index;
     size_t files, indexes;
@@ -40,6 +42,7 @@ typedef struct sight {
 
 static void note_name(sight *s, const char *name) {
     s->own = s->own || is_own(name);
+    s->whole = strcmp(name, DCP_METADATA) == 0 ? name : s->whole;
     if (name[0] == '.' || (!ends_as_weights(name) && !safetensors_is_index(name))) {
         return;
     }
@@ -75,10 +78,12 @@ pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_
     for (size_t i = 0; i < count; i++) {
         note_name(&seen, names[i]);
     }
-    if (seen.own || seen.files + seen.indexes == 0) {
+    if (seen.own || (seen.whole == NULL && seen.files + seen.indexes == 0)) {
         return PAWL_OK;
     }
-    const char *chosen = seen.weights != NULL ? seen.weights : seen.index;
+    const char *chosen = seen.whole != NULL     ? seen.whole
+                         : seen.weights != NULL ? seen.weights
+                                                : seen.index;
     if (chosen == NULL && seen.indexes == 1) {
         chosen = seen.other_index;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats that can be opened. */
 #include "foreign/formats.h"
+#include "foreign/dcp/read.h"
 #include "foreign/gguf/gguf.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/torch/read.h"
@@ -38,4 +39,11 @@ const archive_format format_torch = {
     .unverified = NULL, /* each member of a zip has a checksum */
     .read = torch_zip_read,
     .verify = torch_zip_verify,
+};
+
+const archive_format format_dcp = {
+    .name = "PyTorch DCP",
+    .unverified = NULL,
+    .read = dcp_read,
+    .verify = dcp_verify,
 };

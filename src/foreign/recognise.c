@@ -3,6 +3,7 @@
  * Finds out what a file is, from what is in it. Its name counts only where the contents of several
  * formats look alike, and for what an index is called.
  */
+#include "foreign/dcp/read.h"
 #include "foreign/formats.h"
 #include "foreign/gguf/gguf.h"
 #include "foreign/safetensors/safetensors.h"
@@ -73,6 +74,10 @@ static bool is_gguf(const looked *l) {
     return gguf_looks_like(l->head, l->head_bytes);
 }
 
+static bool is_dcp(const looked *l) {
+    return strcmp(l->name, DCP_METADATA) == 0;
+}
+
 static bool is_torch_zip(const looked *l) {
     return l->zip != NULL && torch_is_in_zip(l->zip);
 }
@@ -82,6 +87,7 @@ static const struct {
     const archive_format *format;
 } looks[] = {
     {is_safetensors_index, &format_safetensors_sharded},
+    {is_dcp, &format_dcp},
     {is_gguf, &format_gguf},
     {is_torch_zip, &format_torch},
     {is_safetensors, &format_safetensors},
