@@ -47,3 +47,19 @@ const archive_format format_dcp = {
     .read = dcp_read,
     .verify = dcp_verify,
 };
+
+#define NO_CHECKSUMS_OF_OLD_FILES                                                                  \
+    "checked: that the file has all that it names, and that every byte can be read; not checked: " \
+    "the values, because PyTorch files from before 1.6 have no checksums"
+
+const archive_format format_torch_stream = {
+    .name = "PyTorch, legacy",
+    .unverified = NO_CHECKSUMS_OF_OLD_FILES,
+    .read = torch_stream_read,
+};
+
+const archive_format format_torch_tar = {
+    .name = "PyTorch, legacy tar",
+    .unverified = NO_CHECKSUMS_OF_OLD_FILES,
+    .read = torch_tar_read,
+};

@@ -82,6 +82,14 @@ static bool is_torch_zip(const looked *l) {
     return l->zip != NULL && torch_is_in_zip(l->zip);
 }
 
+static bool is_torch_stream(const looked *l) {
+    return torch_looks_like_stream(l->head, l->head_bytes);
+}
+
+static bool is_torch_tar(const looked *l) {
+    return torch_looks_like_tar(l->head, l->head_bytes);
+}
+
 static const struct {
     bool (*is)(const looked *l);
     const archive_format *format;
@@ -90,6 +98,8 @@ static const struct {
     {is_dcp, &format_dcp},
     {is_gguf, &format_gguf},
     {is_torch_zip, &format_torch},
+    {is_torch_stream, &format_torch_stream},
+    {is_torch_tar, &format_torch_tar},
     {is_safetensors, &format_safetensors},
 };
 

@@ -152,6 +152,7 @@ static pawl_status push_outside(machine *m, bool line, pawl_error *err) {
     TRY(machine_pop(m, &id, err));
     TRY(machine_node(m, PICKLE_OUTSIDE, &node, err));
     node->id = id;
+    TRY(machine_append(m, &m->tree->outside, &node, 1, err));
     return machine_push(m, node, err);
 }
 

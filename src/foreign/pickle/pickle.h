@@ -70,7 +70,8 @@ struct pickle_node {
 
 typedef struct pickle_tree {
     pickle_node *root;
-    size_t bytes; /* of the pickle: where its last opcode ends */
+    size_t bytes;         /* of the pickle: where its last opcode ends */
+    pickle_items outside; /* all nodes that are PICKLE_OUTSIDE */
     arena memory;
 } pickle_tree;
 

@@ -374,6 +374,9 @@ static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_er
     if (is) {
         return add_tensor(w, &tensor, err);
     }
+    if (node->kind != PICKLE_CALL) {
+        return add_json(w, node, err);
+    }
     TRY(add_encoded(w, node, &is, err));
     if (is) {
         return PAWL_OK;
@@ -422,6 +425,7 @@ static pawl_status add_node(walk *w, const pickle_node *node, int depth, pawl_er
     case PICKLE_BYTES:
         return add_text(w, node, err);
     case PICKLE_CALL:
+    case PICKLE_OUTSIDE:
         return add_call(w, node, depth, err);
     default:
         return add_json(w, node, err);

@@ -19,11 +19,14 @@ typedef struct torch_storage {
     bool swapped; /* its elements are big-endian */
 } torch_storage;
 
+struct torch_tensor;
 typedef struct torch_source {
     archive *a;
     void *context;
     /* Finds a storage by its key. PAWL_EDAMAGED: there is none. */
     pawl_status (*find)(void *context, pickle_text key, torch_storage *out, pawl_error *err);
+    /* NULL but for the oldest files: finds a tensor that is outside of the pickle; false: none. */
+    bool (*tensor)(void *context, const pickle_node *id, struct torch_tensor *out);
 } torch_source;
 
 /* pickle_knows: functions that torch.save uses. */
@@ -38,6 +41,11 @@ typedef struct torch_tensor {
     int64_t shape[PAWL_MAX_NDIM];
     archive_part part; /* of all of it */
 } torch_tensor;
+/* Places a tensor, whose type, ndim and shape are set, in a storage; `offset` and strides in
+ * elements. */
+pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t offset,
+                               const int64_t *strides, torch_tensor *t, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* *is is false for what is no tensor with bytes of its own. */
 pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, torch_tensor *out,
                               bool *is, pawl_error *err) PAWL_MUST_CHECK;

@@ -12,4 +12,11 @@ bool torch_is_in_zip(const zip_directory *d);
 pawl_status torch_zip_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status torch_zip_verify(archive *a, source_verifier *v, pawl_error *err) PAWL_MUST_CHECK;
 
+/* A file that is no zip: pickles, one behind the other, and then the storages. */
+bool torch_looks_like_stream(const uint8_t *head, size_t n);
+pawl_status torch_stream_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+/* The first of all: a tar with the members storages, tensors and pickle. */
+bool torch_looks_like_tar(const uint8_t *head, size_t n);
+pawl_status torch_tar_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+
 #endif

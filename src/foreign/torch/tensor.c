@@ -111,6 +111,27 @@ static pawl_status bad_tensor(const pickle_node *node, const char *what, pawl_er
     return PAWL_EDAMAGED;
 }
 
+/* Before there were zips, a storage could be a part of another: (its key, offset, elements). */
+static pawl_status take_view(const pickle_node *id, const torch_type *type, torch_storage *out,
+                             pawl_error *err) {
+    const pickle_node *view = id->items.nodes[5];
+    uint64_t offset, bytes, end;
+    if (view->kind != PICKLE_TUPLE || view->items.count < 3) {
+        return PAWL_OK;
+    }
+    const pickle_node *at = view->items.nodes[1];
+    const pickle_node *count = view->items.nodes[2];
+    if (type == NULL || at->kind != PICKLE_INT || count->kind != PICKLE_INT || at->integer < 0 ||
+        count->integer < 0 || multiply_overflows((uint64_t)at->integer, type->bytes, &offset) ||
+        multiply_overflows((uint64_t)count->integer, type->bytes, &bytes) ||
+        add_overflows(offset, bytes, &end) || end > out->bytes) {
+        return bad_tensor(id, "its storage is a part of another that has less", err);
+    }
+    out->offset += offset;
+    out->bytes = bytes;
+    return PAWL_OK;
+}
+
 /* ("storage", its class, its key, where it was, elements) */
 static pawl_status take_storage(const torch_source *s, const pickle_node *node,
                                 const torch_type **type, torch_storage *out, pawl_error *err) {
@@ -125,7 +146,8 @@ static pawl_status take_storage(const torch_source *s, const pickle_node *node,
     if (*type == NULL && strcmp(class, "UntypedStorage") != 0) {
         return bad_tensor(id, "its storage has an unknown class", err);
     }
-    return s->find(s->context, id->items.nodes[2]->text, out, err);
+    TRY(s->find(s->context, id->items.nodes[2]->text, out, err));
+    return id->items.count > 5 ? take_view(id, *type, out, err) : PAWL_OK;
 }
 
 /* ---- layouts -------------------------------------------------------------------------------- */
@@ -173,8 +195,8 @@ static uint32_t swap_bytes_of(const torch_type *type, bool swapped) {
 }
 
 /* Where it lies as pawl reads it, it is read in place. */
-static pawl_status place_tensor(const torch_source *s, const torch_storage *storage, int64_t offset,
-                                const int64_t *strides, torch_tensor *t, pawl_error *err) {
+pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t offset,
+                               const int64_t *strides, torch_tensor *t, pawl_error *err) {
     uint64_t bytes, begin, end;
     bool swap = storage->swapped && t->type->bytes > 1;
     if (offset < 0 || !count_bytes(t, &bytes) ||
@@ -203,8 +225,7 @@ static pawl_status place_tensor(const torch_source *s, const torch_storage *stor
                                   .shape = t->shape,
                                   .strides = strides};
     t->part.offset = 0;
-    return stream_add_strided(s->a, &layout, storage->offset + storage->bytes, &t->part.stream,
-                              err);
+    return stream_add_strided(a, &layout, storage->offset + storage->bytes, &t->part.stream, err);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -231,7 +252,7 @@ static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
         stride_count != out->ndim) {
         return bad_tensor(node, "it has no size and strides, or too many dimensions", err);
     }
-    return place_tensor(s, &storage, offset->integer, strides, out, err);
+    return torch_place_tensor(s->a, &storage, offset->integer, strides, out, err);
 }
 
 /* What _rebuild_parameter and _rebuild_from_type_v2 wrap; NULL: nothing, which is no tensor then. */
@@ -266,6 +287,10 @@ pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, to
                               bool *is, pawl_error *err) {
     const char *function = NULL;
     const pickle_items *arguments = NULL;
+    if (node->kind == PICKLE_OUTSIDE && s->tensor != NULL) {
+        *is = s->tensor(s->context, node->id, out);
+        return PAWL_OK;
+    }
     const pickle_node *call = unwrap(node, &function, &arguments);
     *is =
         call != NULL &&

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first files of PyTorch: a tar of three members. `storages` has, behind their number, a pickle
+ * (key, location, class) of each, how many elements it has, and these; then, as a list, which are
+ * parts of others. `tensors` has a pickle (key, key of the storage, class) of each, and its sizes,
+ * strides and offset. `pickle` is the object, which names tensors by their keys.
+ */
+#include "foreign/torch/object.h"
+#include "foreign/torch/pickles.h"
+#include "foreign/torch/read.h"
+#include "foreign/torch/types.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAR_BLOCK    512u
+#define MOST_MEMBERS 1000u
+
+typedef struct kept_tensor {
+    int64_t key;
+    torch_tensor tensor;
+} kept_tensor;
+
+typedef struct reading {
+    archive *a;
+    uint32_t file;
+    byte_source in;
+    pickle_stream storages, tensors, object;
+    storage_table table; /* of storages, by their keys as decimals */
+    kept_tensor *kept;   /* ascending by key */
+    size_t kept_count, kept_room;
+} reading;
+
+bool torch_looks_like_tar(const uint8_t *head, size_t n) {
+    static const char *const names[] = {"sys_info", "storages", "tensors", "pickle"};
+    if (n < TAR_BLOCK || memcmp(head + 257, "ustar", 5) != 0) {
+        return false;
+    }
+    const char *name = (const char *)head + (head[0] == '.' && head[1] == '/' ? 2 : 0);
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        if (strncmp(name, names[i], strlen(names[i]) + 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pawl_status not_as_torch(uint64_t at, const char *what, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the tar is not as torch.save wrote it: %s", what);
+    error_range(err, at, 1);
+    return PAWL_EDAMAGED;
+}
+
+/* ---- members -------------------------------------------------------------------------------- */
+
+static bool take_octal(const uint8_t *text, size_t n, uint64_t *out) {
+    *out = 0;
+    size_t i = 0;
+    while (i < n && text[i] == ' ') {
+        i++;
+    }
+    for (; i < n && text[i] >= '0' && text[i] <= '7'; i++) {
+        if (*out > UINT64_MAX / 8) {
+            return false;
+        }
+        *out = *out * 8 + (uint64_t)(text[i] - '0');
+    }
+    return i == n || text[i] == ' ' || text[i] == '\0';
+}
+
+static pickle_stream *member_of(reading *r, const char *name) {
+    const char *plain = strncmp(name, "./", 2) == 0 ? name + 2 : name;
+    return strcmp(plain, "storages") == 0  ? &r->storages
+           : strcmp(plain, "tensors") == 0 ? &r->tensors
+           : strcmp(plain, "pickle") == 0  ? &r->object
+                                           : NULL;
+}
+
+static pawl_status find_members(reading *r, pawl_error *err) {
+    uint64_t at = 0;
+    for (unsigned i = 0; i < MOST_MEMBERS && r->in.size - at >= TAR_BLOCK; i++) {
+        uint8_t head[TAR_BLOCK];
+        uint64_t bytes;
+        char name[101] = "";
+        TRY(r->in.read_at(r->in.context, at, head, sizeof(head), err));
+        if (head[0] == '\0') {
+            break;
+        }
+        memcpy(name, head, 100);
+        at += TAR_BLOCK;
+        if (!take_octal(head + 124, 12, &bytes) || bytes > r->in.size - at) {
+            return not_as_torch(at, "a member goes beyond the end", err);
+        }
+        pickle_stream *member = member_of(r, name);
+        if (member != NULL && (head[156] == '0' || head[156] == '\0')) {
+            *member = (pickle_stream){.in = r->in, .at = at, .end = at + bytes};
+        }
+        uint64_t padded = (bytes + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+        at = padded < r->in.size - at ? at + padded : r->in.size;
+    }
+    return r->storages.end > 0 && r->tensors.end > 0 && r->object.end > 0
+               ? PAWL_OK
+               : not_as_torch(0, "it lacks storages, tensors or pickle", err);
+}
+
+/* ---- storages ------------------------------------------------------------------------------- */
+
+static const pickle_node *item(const pickle_node *tuple, size_t i) {
+    return (tuple->kind == PICKLE_TUPLE || tuple->kind == PICKLE_LIST) && i < tuple->items.count
+               ? tuple->items.nodes[i]
+               : NULL;
+}
+
+static bool is_key(const pickle_node *node) {
+    return node != NULL && node->kind == PICKLE_INT;
+}
+
+static pawl_status add_storage(reading *r, int64_t key, uint64_t offset, uint64_t bytes,
+                               pawl_error *err) {
+    char text[24];
+    int n = snprintf(text, sizeof(text), "%lld", (long long)key);
+    return storages_add(&r->table, text, (size_t)n, offset, bytes, err);
+}
+
+static const kept_storage *find_storage(const reading *r, int64_t key) {
+    char text[24];
+    int n = snprintf(text, sizeof(text), "%lld", (long long)key);
+    return storages_find(&r->table, (pickle_text){.bytes = text, .n = (size_t)n});
+}
+
+static pawl_status read_storage(reading *r, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    pickle_stream *p = &r->storages;
+    uint64_t at = p->at;
+    pickle_tree tree;
+    int64_t count;
+    uint64_t size;
+    TRY(pickles_next(p, &bytes, &tree, err));
+    const pickle_node *key = item(tree.root, 0);
+    const pickle_node *class = item(tree.root, 2);
+    const torch_type *type = class != NULL && class->kind == PICKLE_GLOBAL
+                                 ? torch_type_of_storage(class->global.name)
+                                 : NULL;
+    int64_t number = is_key(key) ? key->integer : 0;
+    bool known = is_key(key) && type != NULL;
+    pickle_free(&tree);
+    if (!known) {
+        return not_as_torch(at, "a storage has no key, or an unknown class", err);
+    }
+    TRY(pickles_i64(p, &count, err));
+    if (count < 0 || multiply_overflows((uint64_t)count, type->bytes, &size)) {
+        return not_as_torch(at, "a storage has a size that cannot be", err);
+    }
+    uint64_t begin = p->at;
+    TRY(pickles_skip(p, size, err));
+    return add_storage(r, number, begin, size, err);
+}
+
+static pawl_status read_storages(reading *r, pawl_error *err) {
+    uint64_t count;
+    TRY(pickles_count(&r->storages, &count, err));
+    for (uint64_t i = 0; i < count; i++) {
+        TRY(read_storage(r, err));
+    }
+    storages_sort(&r->table);
+    return PAWL_OK;
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+/* "FloatTensor" is of the type whose storage is FloatStorage. */
+static const torch_type *type_of_tensor(const pickle_node *class) {
+    char name[64];
+    size_t n = class != NULL && class->kind == PICKLE_GLOBAL ? strlen(class->global.name) : 0;
+    if (n <= 6 || n >= 56 || strcmp(class->global.name + n - 6, "Tensor") != 0) {
+        return NULL;
+    }
+    snprintf(name, sizeof(name), "%.*sStorage", (int)(n - 6), class->global.name);
+    return torch_type_of_storage(name);
+}
+
+static pawl_status read_layout(reading *r, int64_t *strides, int64_t *offset, torch_tensor *t,
+                               pawl_error *err) {
+    uint8_t head[8]; /* ndim, and padding */
+    pickle_stream *p = &r->tensors;
+    uint64_t at = p->at;
+    TRY(pickles_bytes(p, head, sizeof(head), err));
+    uint32_t ndim = (uint32_t)head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 |
+                    (uint32_t)head[3] << 24;
+    if (ndim > PAWL_MAX_NDIM) {
+        return not_as_torch(at, "a tensor has too many dimensions", err);
+    }
+    t->ndim = (int)ndim;
+    for (uint32_t d = 0; d < ndim; d++) {
+        TRY(pickles_i64(p, &t->shape[d], err));
+    }
+    for (uint32_t d = 0; d < ndim; d++) {
+        TRY(pickles_i64(p, &strides[d], err));
+    }
+    return pickles_i64(p, offset, err);
+}
+
+static pawl_status read_tensor(reading *r, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    uint64_t at = r->tensors.at;
+    pickle_tree tree;
+    int64_t strides[PAWL_MAX_NDIM];
+    int64_t offset;
+    TRY(pickles_next(&r->tensors, &bytes, &tree, err));
+    const pickle_node *key = item(tree.root, 0);
+    const pickle_node *of = item(tree.root, 1);
+    kept_tensor kept = {.key = is_key(key) ? key->integer : 0};
+    kept.tensor.type = type_of_tensor(item(tree.root, 2));
+    bool known = is_key(key) && kept.tensor.type != NULL;
+    const kept_storage *s = is_key(of) ? find_storage(r, of->integer) : NULL;
+    pickle_free(&tree);
+    if (!known) {
+        return not_as_torch(at, "a tensor has no key, or an unknown class", err);
+    }
+    TRY(read_layout(r, strides, &offset, &kept.tensor, err));
+    const torch_storage storage = {
+        .stream = r->file, .offset = s != NULL ? s->offset : 0, .bytes = s != NULL ? s->bytes : 0};
+    TRY(torch_place_tensor(r->a, &storage, offset, strides, &kept.tensor, err));
+    TRY(vec_reserve(&r->kept, &r->kept_room, r->kept_count + 1, sizeof(*r->kept), err));
+    r->kept[r->kept_count++] = kept;
+    return PAWL_OK;
+}
+
+static int by_key(const void *a, const void *b) {
+    int64_t left = ((const kept_tensor *)a)->key;
+    int64_t right = ((const kept_tensor *)b)->key;
+    return (left > right) - (left < right);
+}
+
+static pawl_status read_tensors(reading *r, pawl_error *err) {
+    uint64_t count;
+    TRY(pickles_count(&r->tensors, &count, err));
+    for (uint64_t i = 0; i < count; i++) {
+        TRY(read_tensor(r, err));
+    }
+    if (r->kept_count > 1) {
+        qsort(r->kept, r->kept_count, sizeof(*r->kept), by_key);
+    }
+    return PAWL_OK;
+}
+
+/* Keys are numbers, or texts of them. */
+static bool find_tensor(void *context, const pickle_node *id, torch_tensor *out) {
+    const reading *r = context;
+    char text[24] = "";
+    char *end = text;
+    kept_tensor wanted = {.key = 0};
+    if (id->kind == PICKLE_INT) {
+        wanted.key = id->integer;
+    } else if (id->kind == PICKLE_TEXT && id->text.n > 0 && id->text.n < sizeof(text)) {
+        memcpy(text, id->text.bytes, id->text.n);
+        wanted.key = strtoll(text, &end, 10);
+    }
+    if ((id->kind != PICKLE_INT && end == text) || *end != '\0' || r->kept_count == 0) {
+        return false;
+    }
+    const kept_tensor *found = bsearch(&wanted, r->kept, r->kept_count, sizeof(*r->kept), by_key);
+    if (found != NULL) {
+        *out = found->tensor;
+    }
+    return found != NULL;
+}
+
+static pawl_status find_no_storage(void *context, pickle_text key, torch_storage *out,
+                                   pawl_error *err) {
+    (void)context;
+    (void)key;
+    (void)out;
+    return error_set(err, PAWL_EDAMAGED, "the bytes of a tensor are not in the file");
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static pawl_status read_tar(reading *r, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    const torch_source source = {
+        .a = r->a, .context = r, .find = find_no_storage, .tensor = find_tensor};
+    pickle_tree tree;
+    TRY(find_members(r, err));
+    TRY(read_storages(r, err));
+    TRY(read_tensors(r, err));
+    TRY(pickles_next(&r->object, &bytes, &tree, err));
+    pawl_status status = torch_add_object(&source, tree.root, "", err);
+    pickle_free(&tree);
+    return status;
+}
+
+pawl_status torch_tar_read(archive *a, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *opened = NULL;
+    reading r = {.a = a};
+    TRY(archive_add_file(a, a->name, &r.file, err));
+    TRY(archive_open_file(a, r.file, STORE_READ, &opened, err));
+    TRY(store_source(opened, &r.in, err));
+    pawl_status status = read_tar(&r, err);
+    storages_free(&r.table);
+    mem_free(r.kept);
+    if (status != PAWL_OK && err->path[0] == '\0') {
+        archive_error_file(a, r.file, err);
+    }
+    return status;
+}
