@@ -62,6 +62,24 @@ static pawl_status refuse_call(const machine *m, const pickle_node *callee, pawl
     return PAWL_EUNSUPPORTED;
 }
 
+/* Python 2 makes an OrderedDict of a list of pairs, each a list: they become its items. */
+static pawl_status take_pairs(machine *m, pickle_call *made, pawl_error *err) {
+    const pickle_items *arguments = &made->arguments->items;
+    if (!pickle_is_global(made->callee, "collections", "OrderedDict") || arguments->count != 1 ||
+        arguments->nodes[0]->kind != PICKLE_LIST) {
+        return PAWL_OK;
+    }
+    const pickle_items *pairs = &arguments->nodes[0]->items;
+    for (uint32_t i = 0; i < pairs->count; i++) {
+        const pickle_node *pair = pairs->nodes[i];
+        if ((pair->kind != PICKLE_LIST && pair->kind != PICKLE_TUPLE) || pair->items.count != 2) {
+            return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
+        }
+        TRY(machine_append(m, &made->items, pair->items.nodes, 2, err));
+    }
+    return PAWL_OK;
+}
+
 static pawl_status push_call(machine *m, pickle_node *callee, pickle_node *arguments,
                              pawl_error *err) {
     pickle_node *node;
@@ -72,6 +90,7 @@ static pawl_status push_call(machine *m, pickle_node *callee, pickle_node *argum
     }
     m->nodes++;
     *node->call = (pickle_call){.callee = callee, .arguments = arguments};
+    TRY(take_pairs(m, node->call, err));
     return machine_push(m, node, err);
 }
 

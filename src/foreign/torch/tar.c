@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first files of PyTorch: a tar of three members. `storages` has, behind their number, a pickle
- * (key, location, class) of each, how many elements it has, and these; then, as a list, which are
- * parts of others. `tensors` has a pickle (key, key of the storage, class) of each, and its sizes,
- * strides and offset. `pickle` is the object, which names tensors by their keys.
+ * The first files of PyTorch: a tar. Its member `storages` has, behind their number, a pickle (key,
+ * location, class) of each, how many elements it has, and these. `tensors`, if there is one, has a
+ * pickle (key, key of the storage, class) of each, and its sizes, strides and offset. `pickle` is
+ * the object, which names tensors by their keys, or storages.
  */
 #include "foreign/torch/object.h"
 #include "foreign/torch/pickles.h"
@@ -18,7 +18,7 @@
 #define MOST_MEMBERS 1000u
 
 typedef struct kept_tensor {
-    int64_t key;
+    char key[64];
     torch_tensor tensor;
 } kept_tensor;
 
@@ -99,9 +99,9 @@ static pawl_status find_members(reading *r, pawl_error *err) {
         uint64_t padded = (bytes + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
         at = padded < r->in.size - at ? at + padded : r->in.size;
     }
-    return r->storages.end > 0 && r->tensors.end > 0 && r->object.end > 0
+    return r->storages.end > 0 && r->object.end > 0
                ? PAWL_OK
-               : not_as_torch(0, "it lacks storages, tensors or pickle", err);
+               : not_as_torch(0, "it lacks storages or pickle", err);
 }
 
 /* ---- storages ------------------------------------------------------------------------------- */
@@ -112,21 +112,20 @@ static const pickle_node *item(const pickle_node *tuple, size_t i) {
                : NULL;
 }
 
-static bool is_key(const pickle_node *node) {
-    return node != NULL && node->kind == PICKLE_INT;
-}
+#define KEY_CHARS 64u
 
-static pawl_status add_storage(reading *r, int64_t key, uint64_t offset, uint64_t bytes,
-                               pawl_error *err) {
-    char text[24];
-    int n = snprintf(text, sizeof(text), "%lld", (long long)key);
-    return storages_add(&r->table, text, (size_t)n, offset, bytes, err);
-}
-
-static const kept_storage *find_storage(const reading *r, int64_t key) {
-    char text[24];
-    int n = snprintf(text, sizeof(text), "%lld", (long long)key);
-    return storages_find(&r->table, (pickle_text){.bytes = text, .n = (size_t)n});
+/* Keys are numbers, or texts. */
+static bool take_key(const pickle_node *node, char out[KEY_CHARS]) {
+    if (node != NULL && node->kind == PICKLE_INT) {
+        snprintf(out, KEY_CHARS, "%lld", (long long)node->integer);
+        return true;
+    }
+    if (node == NULL || node->kind != PICKLE_TEXT || node->text.n >= KEY_CHARS) {
+        return false;
+    }
+    memcpy(out, node->text.bytes, node->text.n);
+    out[node->text.n] = '\0';
+    return true;
 }
 
 static pawl_status read_storage(reading *r, pawl_error *err) {
@@ -142,8 +141,8 @@ static pawl_status read_storage(reading *r, pawl_error *err) {
     const torch_type *type = class != NULL && class->kind == PICKLE_GLOBAL
                                  ? torch_type_of_storage(class->global.name)
                                  : NULL;
-    int64_t number = is_key(key) ? key->integer : 0;
-    bool known = is_key(key) && type != NULL;
+    char name[KEY_CHARS];
+    bool known = take_key(key, name) && type != NULL;
     pickle_free(&tree);
     if (!known) {
         return not_as_torch(at, "a storage has no key, or an unknown class", err);
@@ -154,7 +153,7 @@ static pawl_status read_storage(reading *r, pawl_error *err) {
     }
     uint64_t begin = p->at;
     TRY(pickles_skip(p, size, err));
-    return add_storage(r, number, begin, size, err);
+    return storages_add(&r->table, name, strlen(name), begin, size, err);
 }
 
 static pawl_status read_storages(reading *r, pawl_error *err) {
@@ -210,10 +209,14 @@ static pawl_status read_tensor(reading *r, pawl_error *err) {
     TRY(pickles_next(&r->tensors, &bytes, &tree, err));
     const pickle_node *key = item(tree.root, 0);
     const pickle_node *of = item(tree.root, 1);
-    kept_tensor kept = {.key = is_key(key) ? key->integer : 0};
+    kept_tensor kept = {.key = ""};
+    char storage_key[KEY_CHARS] = "";
     kept.tensor.type = type_of_tensor(item(tree.root, 2));
-    bool known = is_key(key) && kept.tensor.type != NULL;
-    const kept_storage *s = is_key(of) ? find_storage(r, of->integer) : NULL;
+    bool known = take_key(key, kept.key) && kept.tensor.type != NULL;
+    const kept_storage *s =
+        take_key(of, storage_key)
+            ? storages_find(&r->table, (pickle_text){storage_key, strlen(storage_key)})
+            : NULL;
     pickle_free(&tree);
     if (!known) {
         return not_as_torch(at, "a tensor has no key, or an unknown class", err);
@@ -228,13 +231,14 @@ static pawl_status read_tensor(reading *r, pawl_error *err) {
 }
 
 static int by_key(const void *a, const void *b) {
-    int64_t left = ((const kept_tensor *)a)->key;
-    int64_t right = ((const kept_tensor *)b)->key;
-    return (left > right) - (left < right);
+    return strcmp(((const kept_tensor *)a)->key, ((const kept_tensor *)b)->key);
 }
 
 static pawl_status read_tensors(reading *r, pawl_error *err) {
     uint64_t count;
+    if (r->tensors.end == 0) {
+        return PAWL_OK;
+    }
     TRY(pickles_count(&r->tensors, &count, err));
     for (uint64_t i = 0; i < count; i++) {
         TRY(read_tensor(r, err));
@@ -245,19 +249,10 @@ static pawl_status read_tensors(reading *r, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Keys are numbers, or texts of them. */
 static bool find_tensor(void *context, const pickle_node *id, torch_tensor *out) {
     const reading *r = context;
-    char text[24] = "";
-    char *end = text;
-    kept_tensor wanted = {.key = 0};
-    if (id->kind == PICKLE_INT) {
-        wanted.key = id->integer;
-    } else if (id->kind == PICKLE_TEXT && id->text.n > 0 && id->text.n < sizeof(text)) {
-        memcpy(text, id->text.bytes, id->text.n);
-        wanted.key = strtoll(text, &end, 10);
-    }
-    if ((id->kind != PICKLE_INT && end == text) || *end != '\0' || r->kept_count == 0) {
+    kept_tensor wanted;
+    if (r->kept_count == 0 || !take_key(id, wanted.key)) {
         return false;
     }
     const kept_tensor *found = bsearch(&wanted, r->kept, r->kept_count, sizeof(*r->kept), by_key);
@@ -267,12 +262,15 @@ static bool find_tensor(void *context, const pickle_node *id, torch_tensor *out)
     return found != NULL;
 }
 
-static pawl_status find_no_storage(void *context, pickle_text key, torch_storage *out,
-                                   pawl_error *err) {
-    (void)context;
-    (void)key;
-    (void)out;
-    return error_set(err, PAWL_EDAMAGED, "the bytes of a tensor are not in the file");
+static pawl_status find_storage(void *context, pickle_text key, torch_storage *out,
+                                pawl_error *err) {
+    const reading *r = context;
+    const kept_storage *s = storages_find(&r->table, key);
+    if (s == NULL) {
+        return error_set(err, PAWL_EDAMAGED, "the bytes of a tensor are not in the file");
+    }
+    *out = (torch_storage){.stream = r->file, .offset = s->offset, .bytes = s->bytes};
+    return PAWL_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -280,7 +278,7 @@ static pawl_status find_no_storage(void *context, pickle_text key, torch_storage
 static pawl_status read_tar(reading *r, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
     const torch_source source = {
-        .a = r->a, .context = r, .find = find_no_storage, .tensor = find_tensor};
+        .a = r->a, .context = r, .find = find_storage, .tensor = find_tensor};
     pickle_tree tree;
     TRY(find_members(r, err));
     TRY(read_storages(r, err));

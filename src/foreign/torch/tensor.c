@@ -135,7 +135,7 @@ static pawl_status take_view(const pickle_node *id, const torch_type *type, torc
 /* ("storage", its class, its key, where it was, elements) */
 static pawl_status take_storage(const torch_source *s, const pickle_node *node,
                                 const torch_type **type, torch_storage *out, pawl_error *err) {
-    const pickle_node *id = node != NULL && node->kind == PICKLE_OUTSIDE ? node->id : NULL;
+    const pickle_node *id = node != NULL && node->kind == PICKLE_OUTSIDE ? node->id : node;
     if (id == NULL || id->kind != PICKLE_TUPLE || id->items.count < 5 ||
         !pickle_says(id->items.nodes[0], "storage") || id->items.nodes[1]->kind != PICKLE_GLOBAL ||
         id->items.nodes[2]->kind != PICKLE_TEXT) {
