@@ -60,6 +60,9 @@
 #define FOREIGN_MAX_ENTRIES  4000000u
 #define FORMAT_MAX_TYPE_NAME 32u
 
+/* The header of a .npy, in bytes: numpy itself reads 10,000 at most, unless it is told. */
+#define FOREIGN_MAX_NPY_HEADER 1048576u
+
 /* Zip files: members, and bytes of what describes them. */
 #define FOREIGN_MAX_ZIP_MEMBERS   250000u
 #define FOREIGN_MAX_ZIP_DIRECTORY 33554432u
