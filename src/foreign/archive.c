@@ -230,6 +230,7 @@ static void destroy_archive(struct source *s) {
     mem_free(a->streams);
     mem_free(a->entries);
     buffer_free(&a->values.bytes);
+    stream_packed_end(a);
     monitor_destroy(&a->packed.lock);
     arena_free(&s->memory);
     if (s->own_store) {

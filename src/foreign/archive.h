@@ -73,6 +73,7 @@ typedef struct archive {
     struct archive_packed {
         monitor lock;  /* of which decoders there are: streams_packed.c */
         uint64_t kept; /* bytes that they keep, all of them together */
+        void *resting; /* one that nobody uses; may be NULL */
     } packed;
     void *details; /* of the format */
     void (*free_details)(void *details);

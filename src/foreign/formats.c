@@ -3,6 +3,7 @@
 #include "foreign/formats.h"
 #include "foreign/dcp/read.h"
 #include "foreign/gguf/gguf.h"
+#include "foreign/numpy/numpy.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/torch/read.h"
 
@@ -62,4 +63,18 @@ const archive_format format_torch_tar = {
     .name = "PyTorch, legacy tar",
     .unverified = NO_CHECKSUMS_OF_OLD_FILES,
     .read = torch_tar_read,
+};
+
+const archive_format format_npy = {
+    .name = "npy",
+    .unverified = "checked: the header, the size, and that every byte can be read; not checked: "
+                  "the values, because npy files have no checksums",
+    .read = npy_read,
+};
+
+const archive_format format_npz = {
+    .name = "npz",
+    .unverified = NULL,
+    .read = npz_read,
+    .verify = npz_verify,
 };

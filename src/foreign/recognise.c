@@ -6,6 +6,7 @@
 #include "foreign/dcp/read.h"
 #include "foreign/formats.h"
 #include "foreign/gguf/gguf.h"
+#include "foreign/numpy/npy_header.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/torch/read.h"
 #include "foreign/zip/zip.h"
@@ -82,6 +83,20 @@ static bool is_torch_zip(const looked *l) {
     return l->zip != NULL && torch_is_in_zip(l->zip);
 }
 
+static bool is_npy(const looked *l) {
+    return npy_looks_like(l->head, l->head_bytes);
+}
+
+/* Any zip that has arrays. */
+static bool is_npz(const looked *l) {
+    for (size_t i = 0; l->zip != NULL && i < l->zip->count; i++) {
+        if (ends_with(l->zip->members[i].name, ".npy")) {
+            return true;
+        }
+    }
+    return l->zip != NULL && ends_with(l->name, ".npz");
+}
+
 static bool is_torch_stream(const looked *l) {
     return torch_looks_like_stream(l->head, l->head_bytes);
 }
@@ -100,6 +115,8 @@ static const struct {
     {is_torch_zip, &format_torch},
     {is_torch_stream, &format_torch_stream},
     {is_torch_tar, &format_torch_tar},
+    {is_npz, &format_npz},
+    {is_npy, &format_npy},
     {is_safetensors, &format_safetensors},
 };
 

@@ -52,5 +52,7 @@ typedef struct stream_packed {
 #define STREAM_KEPT_IN_ALL 67108864u
 pawl_status stream_add_packed(archive *a, const stream_packed *packed, uint32_t *out,
                               pawl_error *err) PAWL_MUST_CHECK;
+/* When an archive is closed: what is left of its packed streams. */
+void stream_packed_end(archive *a);
 
 #endif

@@ -2,7 +2,9 @@
 /*
  * Streams that are decompressed. All who have one open share a decoder, so that threads that read
  * one window after the other, each another one, decompress the stream once, not as often as there
- * are windows. It has the last bytes it made; it is gone when the last of them closes the stream.
+ * are windows. It has the last bytes it made, until the last of them closes the stream. The one of
+ * an archive that was closed last then rests where it was, with but a few of these bytes: whoever
+ * reads one part after the other, and opens the stream for each, need not begin anew each time.
  */
 #include "foreign/streams.h"
 #include "foreign/unpack.h"
@@ -12,7 +14,8 @@
 
 #define IN_BYTES ((size_t)128 << 10)
 
-#define STEP_BYTES ((size_t)1 << 20) /* made in one turn: so long others wait for theirs */
+#define TAIL_BYTES ((size_t)64 << 10) /* kept while it rests: readers begin at a block's start */
+#define STEP_BYTES ((size_t)1 << 20)  /* made in one turn: so long others wait for theirs */
 
 typedef struct decoder decoder;
 
@@ -46,7 +49,10 @@ struct decoder {
     unpack_step step;
     uint8_t *kept; /* byte n of the stream is at n % room; NULL: nothing was read yet */
     size_t room;
-    uint64_t made;      /* bytes so far */
+    uint64_t made; /* bytes so far */
+    uint64_t from; /* what was made before is not kept */
+    bool rested;   /* what was made from there on is in `tail` */
+    uint8_t tail[TAIL_BYTES];
     uint64_t good;      /* so many are right; `damage` is behind them */
     pawl_error *damage; /* NULL: none was found yet */
 };
@@ -134,9 +140,10 @@ static pawl_status check_end(decoder *d, pawl_error *err) {
                                                  : wrong_size(d, "end before their end", err);
 }
 
-static pawl_status make_more(decoder *d, pawl_error *err) {
+/* Nothing behind `end`: who opens the stream once more goes on there. */
+static pawl_status make_more(decoder *d, uint64_t end, pawl_error *err) {
     size_t at = (size_t)(d->made % d->room);
-    uint64_t left = d->of->packed.bytes - d->made;
+    uint64_t left = end - d->made;
     size_t n = d->room - at < left ? d->room - at : (size_t)left;
     size_t got;
     n = n < STEP_BYTES ? n : STEP_BYTES;
@@ -160,6 +167,7 @@ static void start_over(decoder *d) {
     d->step = (unpack_step){.in = d->in};
     d->taken = 0;
     d->made = 0;
+    d->from = 0;
 }
 
 /* ---- memory ---- */
@@ -179,6 +187,17 @@ static size_t claim_room(decoder *d) {
     return room;
 }
 
+/* Bytes from `from` on that were made: from the ring to `tail`, or back. */
+static void move_tail(decoder *d, bool back) {
+    size_t n = (size_t)(d->made - d->from);
+    for (size_t done = 0; done < n;) {
+        size_t at = (size_t)((d->from + done) % d->room);
+        size_t part = d->room - at < n - done ? d->room - at : n - done;
+        memcpy(back ? d->kept + at : d->tail + done, back ? d->tail + done : d->kept + at, part);
+        done += part;
+    }
+}
+
 static pawl_status get_ready(decoder *d, pawl_error *err) {
     const stream_packed *p = &d->of->packed;
     if (d->kept != NULL) {
@@ -190,11 +209,20 @@ static pawl_status get_ready(decoder *d, pawl_error *err) {
     if (d->unpack == NULL) {
         TRY(unpacker_new(p->packing, &d->unpack, err));
     }
-    d->in = d->in != NULL ? d->in : mem_alloc(IN_BYTES);
-    d->step.in = d->in;
+    if (d->in == NULL) {
+        d->in = mem_alloc(IN_BYTES);
+        d->step.in = d->in;
+    }
     d->room = d->room > 0 ? d->room : claim_room(d);
     d->kept = d->in != NULL ? mem_alloc(d->room) : NULL;
-    return d->kept != NULL ? PAWL_OK : error_nomem(err, IN_BYTES + d->room);
+    if (d->kept == NULL) {
+        return error_nomem(err, IN_BYTES + d->room);
+    }
+    if (d->rested) {
+        move_tail(d, true);
+        d->rested = false;
+    }
+    return PAWL_OK;
 }
 
 /* Nobody uses it any more. */
@@ -211,7 +239,7 @@ static void free_decoder(decoder *d) {
 /* ---- reading ---- */
 
 static bool is_kept(const decoder *d, uint64_t at) {
-    return d->made <= at || d->made - at <= d->room;
+    return d->made <= at || (at >= d->from && d->made - at <= d->room);
 }
 
 /* Whose turn is it? Who wants what comes first of what need not be made again; else who wants what
@@ -240,7 +268,7 @@ static pawl_status take_turn(decoder *d, reading *r, pawl_error *err) {
         start_over(d);
     }
     if (d->made <= r->at) {
-        pawl_status status = make_more(d, err);
+        pawl_status status = make_more(d, r->at + r->left, err);
         if (status != PAWL_OK) {
             start_over(d);
             return status;
@@ -304,17 +332,44 @@ static pawl_status size_of_packed(store_file *f, uint64_t *out, pawl_error *err)
 
 /* ---- opening and closing ---- */
 
+/* Nobody uses it, but somebody may go on. */
+static void rest(decoder *d) {
+    uint64_t n = d->made - d->from;
+    store_close(d->file);
+    d->file = NULL;
+    if (d->kept != NULL) {
+        n = n < d->room ? n : d->room;
+        d->from = d->made - (n < TAIL_BYTES ? n : TAIL_BYTES);
+        move_tail(d, false);
+        d->rested = true;
+        mem_free(d->kept);
+        d->kept = NULL;
+    }
+    d->room = 0;
+}
+
 static void leave_decoder(decoder *d) {
     struct archive_packed *all = &d->a->packed;
+    decoder *gone = NULL;
     monitor_enter(&all->lock);
-    bool last = --d->users == 0;
-    if (last) {
-        *d->of->shared = NULL;
+    if (--d->users == 0) {
         all->kept -= d->room;
+        rest(d);
+        gone = all->resting;
+        all->resting = d;
+        if (gone != NULL) {
+            *gone->of->shared = NULL;
+        }
     }
     monitor_leave(&all->lock);
-    if (last) {
-        free_decoder(d);
+    if (gone != NULL) {
+        free_decoder(gone);
+    }
+}
+
+void stream_packed_end(archive *a) {
+    if (a->packed.resting != NULL) {
+        free_decoder(a->packed.resting);
     }
 }
 
@@ -344,6 +399,7 @@ static pawl_status join_decoder(const packed_recipe *r, archive *a, decoder **ou
     if (status == PAWL_OK) {
         *out = *r->shared;
         (*out)->users++;
+        a->packed.resting = a->packed.resting != *out ? a->packed.resting : NULL;
     }
     monitor_leave(&a->packed.lock);
     return status;

@@ -65,6 +65,9 @@
 #define FOREIGN_MAX_PICKLE_NODES   6000000u
 #define FOREIGN_MAX_PICKLE_STACK   1000000u
 
+/* The header of a .npy, in bytes: numpy itself reads 10,000 at most, unless it is told. */
+#define FOREIGN_MAX_NPY_HEADER 1048576u
+
 /* Zip files: members, and bytes of what describes them. */
 #define FOREIGN_MAX_ZIP_MEMBERS   250000u
 #define FOREIGN_MAX_ZIP_DIRECTORY 33554432u

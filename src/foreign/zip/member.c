@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define PIECE_BYTES ((size_t)128 << 10)
+#define FIRST_BYTES ((size_t)4 << 10) /* for who wants but the start */
 
 /* One pass over a member. */
 typedef struct pass {
@@ -41,7 +42,8 @@ static pawl_status wrong_bytes(const pass *p, pawl_error *err) {
 /* More of the compressed bytes, where there are more. */
 static pawl_status fill(pass *p, pawl_error *err) {
     uint64_t left = p->m->packed_bytes - p->taken;
-    size_t n = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+    size_t most = p->taken == 0 ? FIRST_BYTES : PIECE_BYTES;
+    size_t n = left < most ? (size_t)left : most;
     if (p->step.in_bytes > 0 || n == 0) {
         return PAWL_OK;
     }
@@ -99,8 +101,13 @@ static pawl_status check_all(const pass *p, pawl_error *err) {
         return is_wrong(p, "there are more compressed bytes than it needs", m->packed_bytes,
                         m->packed_bytes - behind, err);
     }
-    return p->crc == m->crc32 ? PAWL_OK
-                              : is_wrong(p, "its checksum (CRC32) differs", m->crc32, p->crc, err);
+    if (p->crc == m->crc32) {
+        return PAWL_OK;
+    }
+    (void)is_wrong(p, "its checksum (CRC32) differs", 0, 0, err);
+    error_expected(err, "%08x", (unsigned)m->crc32);
+    error_found(err, "%08x", (unsigned)p->crc);
+    return PAWL_EDAMAGED;
 }
 
 static pawl_status begin(pass *p, const byte_source *file, const zip_member *m, pawl_error *err) {
@@ -147,6 +154,24 @@ pawl_status zip_read_member(const byte_source *file, const zip_member *m, size_t
     }
     TRY(buffer_reserve(out, (size_t)m->bytes, err));
     return read_whole(&p, out, err);
+}
+
+pawl_status zip_read_start(const byte_source *file, const zip_member *m, size_t n, buffer *out,
+                           pawl_error *err) {
+    CLEANUP(end) pass p;
+    size_t got;
+    TRY(begin(&p, file, m, err));
+    n = n < m->bytes ? n : (size_t)m->bytes;
+    TRY(buffer_reserve(out, n, err));
+    while (p.made < n) {
+        TRY(read_some(&p, out->data + out->size + p.made, n - (size_t)p.made, &got, err));
+        if (got == 0) {
+            return is_wrong(&p, "it has another size, in bytes", m->bytes, p.made, err);
+        }
+    }
+    out->size += n;
+    out->data[out->size] = 0;
+    return PAWL_OK;
 }
 
 pawl_status zip_check_member(const byte_source *file, const zip_member *m, zip_progress *progress,

@@ -43,6 +43,9 @@ const zip_member *zip_find(const zip_directory *d, const char *name);
 /* Appends a whole member of at most `limit` bytes, and compares its checksum. */
 pawl_status zip_read_member(const byte_source *file, const zip_member *m, size_t limit, buffer *out,
                             pawl_error *err) PAWL_MUST_CHECK;
+/* Appends the first n bytes of a member, or all where it has fewer: nothing is compared. */
+pawl_status zip_read_start(const byte_source *file, const zip_member *m, size_t n, buffer *out,
+                           pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- checksums ---- */
 

@@ -38,7 +38,7 @@ static inline void made_bytes(buffer *b, const void *data, size_t n) {
 /* An integer of n bytes. */
 static inline void made_number(buffer *b, uint64_t v, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        uint8_t byte = (uint8_t)(v >> 8 * i);
+        uint8_t byte = (uint8_t)(i < 8 ? v >> 8 * i : 0);
         made_bytes(b, &byte, 1);
     }
 }

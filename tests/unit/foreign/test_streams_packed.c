@@ -203,10 +203,12 @@ static void test_memory_is_bounded_and_given_back(void **state) {
     struct pawl_error err;
     store_file *files[4], *same;
     streams = 4;
+    err = ERROR_INIT;
     make_plain(f, STREAM_KEPT + MIB);
     pack(f, STREAM_DEFLATE);
-    assert_ok(open_archive(f, &err), &err);
+    put_anew(f->memory, NAME, f->packed.data, f->packed.size);
     uint64_t before = failing_memory_live();
+    assert_ok(archive_open(f->traced, false, &format, NAME, false, &f->source, &err), &err);
     for (uint32_t i = 0; i < 4; i++) {
         files[i] = open_stream(f, i);
         assert_read(f, files[i], 0, 1000);
@@ -224,7 +226,42 @@ static void test_memory_is_bounded_and_given_back(void **state) {
         store_close(files[i]);
     }
     assert_int_equal(kept(f), 0);
+    source_destroy(f->source);
+    f->source = NULL;
     assert_int_equal(failing_memory_live(), before);
+}
+
+/* Nothing is kept, but where it was. */
+static void test_whoever_opens_it_once_more_goes_on(void **state) {
+    fixture *f = *state;
+    struct pawl_error err;
+    streams = 2;
+    make_plain(f, 20 * MIB);
+    pack(f, STREAM_DEFLATE);
+    assert_ok(open_archive(f, &err), &err);
+    for (size_t at = 0; at < f->plain.size; at += MIB) {
+        size_t back = at > 0 ? 16384 : 0; /* readers begin at a block's start */
+        store_file *file = open_stream(f, 0);
+        assert_read(f, file, at - back, MIB + back);
+        store_close(file);
+        assert_int_equal(kept(f), 0);
+        file = open_stream(f, 0); /* and nothing is read */
+        store_close(file);
+    }
+    assert_int_equal(f->read, spec.packed_bytes);
+    store_file *file = open_stream(f, 0);
+    assert_read(f, file, f->plain.size - 1, 1);
+    assert_int_equal(f->read, spec.packed_bytes);
+    assert_read(f, file, f->plain.size - 2 * MIB, MIB);
+    assert_true(f->read > spec.packed_bytes);
+    store_close(file);
+    file = open_stream(f, 1); /* the other one's rest ends */
+    assert_read(f, file, 0, 1000);
+    store_close(file);
+    file = open_stream(f, 0);
+    assert_read(f, file, 0, 1000);
+    assert_read(f, file, f->plain.size - 1000, 1000);
+    store_close(file);
 }
 
 static pawl_status read_with_failing_memory(void *context, pawl_error *err) {
@@ -440,6 +477,7 @@ int main(void) {
         IN_MEMORY(test_what_was_made_before_is_made_again),
         IN_MEMORY(test_gzip_of_several_members),
         IN_MEMORY(test_memory_is_bounded_and_given_back),
+        IN_MEMORY(test_whoever_opens_it_once_more_goes_on),
         IN_MEMORY(test_every_allocation_may_fail),
         IN_MEMORY(test_r14_another_number_of_bytes),
         IN_MEMORY(test_r14_bytes_that_are_damaged),
