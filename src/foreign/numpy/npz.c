@@ -13,7 +13,8 @@
 /* What is left of it for later, and while it is read. */
 typedef struct npz {
     zip_directory directory;
-    const char **names; /* of the entries, in the order of the members; NULL: it is none */
+    const char **names;    /* of the entries, in the order of the members; NULL: it is none */
+    uint64_t header_bytes; /* so far */
 } npz;
 
 static void free_npz(void *context) {
@@ -22,11 +23,22 @@ static void free_npz(void *context) {
     mem_free(z);
 }
 
+static pawl_status headers_too_large(uint64_t bytes, pawl_error *err) {
+    error_set(err, PAWL_ELIMIT, "the headers of the arrays are too large together");
+    error_expected(err, "at most %llu bytes", (unsigned long long)FOREIGN_MAX_HEADERS);
+    error_found(err, "%llu bytes, and there may be more", (unsigned long long)bytes);
+    return PAWL_ELIMIT;
+}
+
 /* A member's header, at its start, which is in `text`. */
-static pawl_status read_header(const byte_source *source, const zip_member *m, buffer *text,
+static pawl_status read_header(npz *z, const byte_source *source, const zip_member *m, buffer *text,
                                npy_header *out, pawl_error *err) {
     size_t bytes;
     TRY(npy_header_bytes(text->data, text->size, m->bytes, &bytes, err));
+    z->header_bytes += bytes;
+    if (z->header_bytes > FOREIGN_MAX_HEADERS) {
+        return headers_too_large(z->header_bytes, err);
+    }
     if (bytes > text->size) {
         text->size = 0;
         TRY(zip_read_start(source, m, bytes, text, err));
@@ -84,7 +96,7 @@ static pawl_status add_member(archive *a, npz *z, size_t i, const byte_source *s
     TRY(npy_entry_name(a, m->name, &z->names[i], err));
     bool array = npy_looks_like(text.data, text.size) || ends_as_npy(m->name);
     if (array) {
-        pawl_status status = read_header(source, m, &text, &h, err);
+        pawl_status status = read_header(z, source, m, &text, &h, err);
         if (status != PAWL_OK) {
             return status == PAWL_ENOMEM ? status : in_member(m, err);
         }
