@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats that can be opened. */
 #include "foreign/formats.h"
+#include "foreign/hdf5/hdf5.h"
 #include "foreign/safetensors/safetensors.h"
 
 #define NO_CHECKSUMS_OF_SAFETENSORS                                                                \
@@ -22,4 +23,16 @@ const archive_format format_safetensors_sharded = {
     .read = safetensors_read,
     .compare = safetensors_compare,
     .verify = safetensors_verify,
+};
+
+#define CHECKED_OF_HDF5                                                                            \
+    "checked: what describes the tensors, with its checksums where there are any, that every "     \
+    "byte "                                                                                        \
+    "can be read, and the checksums of chunks that have one; not checked: other values, because "  \
+    "HDF5 files have no checksums of them"
+
+const archive_format format_hdf5 = {
+    .name = "hdf5",
+    .unverified = CHECKED_OF_HDF5,
+    .read = hdf5_read,
 };

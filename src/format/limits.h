@@ -60,6 +60,19 @@
 #define FOREIGN_MAX_ENTRIES  4000000u
 #define FORMAT_MAX_TYPE_NAME 32u
 
+/* HDF5 files: bytes of what is loaded at once, of an object header, of a node of a B-tree; levels
+ * of trees; of all files of a checkpoint together links, chunks, bytes of names and of attributes.
+ * Then bytes of a chunk that is compressed, in any format. */
+#define FOREIGN_MAX_HDF5_BLOCK  33554432u
+#define FOREIGN_MAX_HDF5_HEADER 4194304u
+#define FOREIGN_MAX_HDF5_NODE   1048576u
+#define FOREIGN_MAX_HDF5_LEVELS 16u
+#define FOREIGN_MAX_HDF5_LINKS  1000000u
+#define FOREIGN_MAX_HDF5_CHUNKS 262144u
+#define FOREIGN_MAX_HDF5_NAMES  33554432u
+#define FOREIGN_MAX_HDF5_VALUES 16777216u
+#define FOREIGN_MAX_CHUNK       67108864u
+
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127
