@@ -73,6 +73,10 @@
 #define FOREIGN_MAX_HDF5_VALUES 16777216u
 #define FOREIGN_MAX_CHUNK       67108864u
 
+/* Zip files: members, and bytes of what describes them. */
+#define FOREIGN_MAX_ZIP_MEMBERS   250000u
+#define FOREIGN_MAX_ZIP_DIRECTORY 33554432u
+
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127

@@ -4,8 +4,9 @@
  * zip64). Stored and deflated members; all else is named and refused. Private to src/foreign.
  *
  * Nothing that a zip says of itself is trusted. Refused: members that overlap each other or the
- * directory, local headers that name another member, names that are there twice, absolute ones and
- * those with "..", links, encrypted members, sizes that the file does not have.
+ * directory, local headers that say something else than the directory, names that are there twice,
+ * absolute ones and those with "..", links, encrypted members, sizes that the file does not have,
+ * bytes behind the end, and more unpacked bytes than deflate can make of the packed ones.
  */
 #ifndef FOREIGN_ZIP_H
 #define FOREIGN_ZIP_H
@@ -13,25 +14,28 @@
 #include "base/base.h"
 
 typedef struct zip_member {
-    const char *name;             /* UTF-8 without NUL */
-    uint64_t at;                  /* of its local header, in the file */
-    uint64_t offset;              /* of its bytes, in the file */
+    const char *name; /* UTF-8 without NUL; a directory's ends in '/', and has no bytes */
+    uint64_t at;      /* of its local header, in the file */
+    uint64_t offset;  /* of its bytes, in the file */
     uint64_t packed_bytes, bytes; /* the same where it is stored */
     uint32_t crc32;               /* of its bytes, unpacked: IEEE 802.3 */
-    bool deflated;                /* else stored */
+    uint16_t name_bytes;
+    bool deflated;  /* else stored */
+    bool described; /* sizes and checksum are not in the local header, but behind the bytes */
 } zip_member;
 
 typedef struct zip_directory {
     zip_member *members; /* in the order of the central directory */
     size_t count;
-    uint64_t at, bytes; /* of the central directory itself */
+    const zip_member **by_name; /* ascending, bytewise */
+    uint64_t at, bytes;         /* of the central directory itself */
     arena memory;
 } zip_directory;
 
-/* By its first and last bytes: is it a zip, whole or not? */
+/* By its first bytes: is it a zip, whole or not? */
 bool zip_looks_like(const uint8_t *head, size_t n);
 /* PAWL_EDAMAGED also where the end is missing: what was cut off cannot be told from what was never
- * written. */
+ * written. Errors have the byte, and the member as their entry. */
 pawl_status zip_read(const byte_source *file, zip_directory *out, pawl_error *err) PAWL_MUST_CHECK;
 void zip_free(zip_directory *d);
 /* NULL: there is none. */
@@ -39,5 +43,14 @@ const zip_member *zip_find(const zip_directory *d, const char *name);
 /* Appends a whole member of at most `limit` bytes, and compares its checksum. */
 pawl_status zip_read_member(const byte_source *file, const zip_member *m, size_t limit, buffer *out,
                             pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- checksums ---- */
+
+/* Called throughout what takes long; its failure ends it. */
+typedef pawl_status zip_progress(void *context, pawl_error *err);
+/* Reads a whole member, of any size, and compares its checksum: PAWL_EDAMAGED. `progress` may be
+ * NULL. */
+pawl_status zip_check_member(const byte_source *file, const zip_member *m, zip_progress *progress,
+                             void *context, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif
