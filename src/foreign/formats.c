@@ -2,6 +2,7 @@
 /* The formats that can be opened. */
 #include "foreign/formats.h"
 #include "foreign/hdf5/hdf5.h"
+#include "foreign/keras/keras.h"
 #include "foreign/safetensors/safetensors.h"
 
 #define NO_CHECKSUMS_OF_SAFETENSORS                                                                \
@@ -26,13 +27,28 @@ const archive_format format_safetensors_sharded = {
 };
 
 #define CHECKED_OF_HDF5                                                                            \
-    "checked: what describes the tensors, with its checksums where there are any, that every "     \
-    "byte "                                                                                        \
-    "can be read, and the checksums of chunks that have one; not checked: other values, because "  \
-    "HDF5 files have no checksums of them"
+    "what describes the tensors, with its checksums where there are any, that every byte can be "  \
+    "read, and the checksums of chunks that have one"
+#define NO_CHECKSUMS_OF_HDF5                                                                       \
+    "not checked: other values, because HDF5 files have no checksums of them"
 
 const archive_format format_hdf5 = {
     .name = "hdf5",
-    .unverified = CHECKED_OF_HDF5,
+    .unverified = "checked: " CHECKED_OF_HDF5 "; " NO_CHECKSUMS_OF_HDF5,
     .read = hdf5_read,
+};
+
+const archive_format format_keras = {
+    .name = "keras",
+    .unverified = NULL,
+    .read = keras_read,
+    .verify = keras_verify,
+};
+
+const archive_format format_keras_sharded = {
+    .name = "keras, sharded",
+    .unverified =
+        "checked: the index against the files, " CHECKED_OF_HDF5 "; " NO_CHECKSUMS_OF_HDF5,
+    .read = keras_read_sharded,
+    .compare = keras_compare_sharded,
 };

@@ -6,6 +6,6 @@
 #include "foreign/archive.h"
 
 extern const archive_format format_safetensors, format_safetensors_sharded;
-extern const archive_format format_hdf5;
+extern const archive_format format_hdf5, format_keras, format_keras_sharded;
 
 #endif

@@ -4,7 +4,7 @@
  * the shape, little-endian. A chunk that is compressed is unpacked whole, the last one is kept;
  * others are read through a window.
  */
-#include "foreign/hdf5/unpack.h"
+#include "foreign/hdf5/chunk_unpack.h"
 
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ typedef struct chunk_file {
     store in;
     archive *a;
     const chunk_recipe *recipe;
-    unpacker u;
+    chunk_unpacker u;
     size_t chunk;        /* that was looked at last */
     uint64_t at, loaded; /* bytes of it that are in u.data */
 } chunk_file;
@@ -85,7 +85,7 @@ static pawl_status copy_run(chunk_file *f, const hdf5_chunk *chunk, uint64_t fir
     if (f->u.shuffled) {
         gather_shuffled(f, first, (size_t)*n, to);
     } else {
-        if (!unpack_is_needed(&r->filters, chunk->mask)) {
+        if (!chunk_is_packed(&r->filters, chunk->mask)) {
             TRY(load_window(f, chunk, at, n, err));
         }
         memcpy(to, f->u.data + (at - f->at), (size_t)*n * r->element_bytes);
@@ -190,8 +190,8 @@ static pawl_status look_at(chunk_file *f, size_t i, pawl_error *err) {
     f->at = 0;
     f->loaded = 0;
     f->u.shuffled = false;
-    if (unpack_is_needed(&r->filters, chunk->mask)) {
-        TRY(unpack_chunk(&f->u, &r->filters, chunk, r->chunk_bytes, err));
+    if (chunk_is_packed(&r->filters, chunk->mask)) {
+        TRY(chunk_unpack(&f->u, &r->filters, chunk, r->chunk_bytes, err));
     }
     f->chunk = i;
     return PAWL_OK;
@@ -234,7 +234,7 @@ static pawl_status size_of_chunks(store_file *base, uint64_t *out, pawl_error *e
 static void close_chunks(store_file *base) {
     chunk_file *f = (chunk_file *)base;
     store_close(f->u.inner);
-    unpacker_free(&f->u);
+    chunk_unpacker_free(&f->u);
     mem_free(f);
 }
 
@@ -252,7 +252,7 @@ static pawl_status open_chunks(const stream_recipe *base, archive *a, store_mode
         return error_nomem(err, sizeof(*f));
     }
     uint64_t window = r->chunk_bytes < WINDOW_BYTES ? r->chunk_bytes : WINDOW_BYTES;
-    uint64_t room = r->unpacks ? unpack_room(&r->filters, r->chunk_bytes) : window;
+    uint64_t room = r->unpacks ? chunk_room(&r->filters, r->chunk_bytes) : window;
     f->u.data = mem_alloc((size_t)(room > window ? room : window));
     if (f->u.data == NULL) {
         mem_free(f);
@@ -306,7 +306,7 @@ pawl_status hdf5_add_stream(hdf5_file *f, const hdf5_stream_spec *spec, uint32_t
     }
     for (size_t i = 0; i < r->count; i++) {
         r->unpacks = r->unpacks || (r->chunks[i].at != HDF5_NONE &&
-                                    unpack_is_needed(&r->filters, r->chunks[i].mask));
+                                    chunk_is_packed(&r->filters, r->chunks[i].mask));
     }
     memcpy(r->fill, spec->layout->fill, sizeof(r->fill));
     swap_units(r->fill, r->element_bytes, r->swap);

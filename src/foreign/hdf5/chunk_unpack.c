@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Undoes what the filters of a dataset did to a chunk, but for shuffling. */
-#include "foreign/hdf5/unpack.h"
-
-#include <isa-l/igzip_lib.h>
+#include "foreign/hdf5/chunk_unpack.h"
 
 #define STEP_BYTES ((size_t)65536)
 #define SUM_BYTES  4u
@@ -31,19 +29,19 @@ static steps steps_of(const hdf5_filters *filters, uint32_t mask) {
     return s;
 }
 
-bool unpack_is_needed(const hdf5_filters *filters, uint32_t mask) {
+bool chunk_is_packed(const hdf5_filters *filters, uint32_t mask) {
     const steps s = steps_of(filters, mask);
     return s.shuffle || s.deflate || s.lzf || s.inner > 0 || s.outer > 0;
 }
 
-uint64_t unpack_room(const hdf5_filters *filters, uint64_t chunk_bytes) {
+uint64_t chunk_room(const hdf5_filters *filters, uint64_t chunk_bytes) {
     return chunk_bytes + SUM_BYTES * (uint64_t)filters->count;
 }
 
-void unpacker_free(unpacker *u) {
+void chunk_unpacker_free(chunk_unpacker *u) {
     mem_free(u->data);
     mem_free(u->packed);
-    mem_free(u->inflate);
+    unpacker_free(u->zlib);
 }
 
 static pawl_status wrong(const hdf5_chunk *chunk, pawl_error *err, const char *what) {
@@ -72,7 +70,7 @@ static pawl_status compare_sum(const hdf5_chunk *chunk, uint32_t computed, const
     return PAWL_EDAMAGED;
 }
 
-static pawl_status check_inner(const unpacker *u, unsigned sums, const hdf5_chunk *chunk,
+static pawl_status check_inner(const chunk_unpacker *u, unsigned sums, const hdf5_chunk *chunk,
                                uint64_t bytes, pawl_error *err) {
     for (unsigned i = sums; i > 0; i--) {
         hdf5_fletcher sum = {.one = 0};
@@ -85,7 +83,7 @@ static pawl_status check_inner(const unpacker *u, unsigned sums, const hdf5_chun
 
 /* ---- compressed bytes ---- */
 
-static pawl_status need_packed(unpacker *u, uint64_t bytes, pawl_error *err) {
+static pawl_status need_packed(chunk_unpacker *u, uint64_t bytes, pawl_error *err) {
     if (u->packed_room >= bytes) {
         return PAWL_OK;
     }
@@ -101,12 +99,12 @@ static pawl_status need_packed(unpacker *u, uint64_t bytes, pawl_error *err) {
 
 /* Some at a time: what is compressed may be longer than what comes out of it. */
 typedef struct feed {
-    unpacker *u;
+    chunk_unpacker *u;
     uint64_t at, left;
     hdf5_fletcher *sum; /* NULL: none */
 } feed;
 
-static pawl_status feed_more(feed *f, struct inflate_state *s, pawl_error *err) {
+static pawl_status feed_more(feed *f, unpack_step *step, pawl_error *err) {
     size_t n = f->left < STEP_BYTES ? (size_t)f->left : STEP_BYTES;
     TRY(store_read(f->u->inner, f->at, f->u->packed, n, err));
     if (f->sum != NULL) {
@@ -114,59 +112,59 @@ static pawl_status feed_more(feed *f, struct inflate_state *s, pawl_error *err) 
     }
     f->at += n;
     f->left -= n;
-    s->next_in = f->u->packed;
-    s->avail_in = (uint32_t)n;
+    step->in = f->u->packed;
+    step->in_bytes = n;
     return PAWL_OK;
+}
+
+static pawl_status inflate_step(chunk_unpacker *u, unpack_step *step, const hdf5_chunk *chunk,
+                                pawl_error *err) {
+    size_t in = step->in_bytes;
+    size_t room = step->room;
+    pawl_status status = unpacker_step(u->zlib, step, err);
+    if (status == PAWL_EDAMAGED) {
+        error_range(err, chunk->at, chunk->stored);
+        error_wrap(err, "a chunk of the HDF5 file is wrong");
+    }
+    if (status != PAWL_OK || step->ended || step->in_bytes != in || step->room != room) {
+        return status;
+    }
+    return wrong(chunk, err,
+                 room == 0 ? "more is compressed in it than a chunk has"
+                           : "what is compressed ends too early");
 }
 
 static pawl_status inflate_all(feed *f, uint64_t room, const hdf5_chunk *chunk, pawl_error *err) {
-    struct inflate_state *s = f->u->inflate;
-    isal_inflate_init(s);
-    s->crc_flag = ISAL_ZLIB;
-    s->next_out = f->u->data;
-    s->avail_out = (uint32_t)room;
-    s->avail_in = 0;
-    while (s->block_state != ISAL_BLOCK_FINISH) {
-        if (s->avail_in == 0 && f->left > 0) {
-            TRY(feed_more(f, s, err));
+    unpack_step step = {.out = f->u->data, .room = (size_t)room};
+    while (!step.ended) {
+        if (step.in_bytes == 0 && f->left > 0) {
+            TRY(feed_more(f, &step, err));
         }
-        uint32_t in = s->avail_in;
-        uint32_t out = s->avail_out;
-        int result = isal_inflate(s);
-        if (result < 0) {
-            return wrong(chunk, err, "what is compressed cannot be decompressed");
-        }
-        if (s->block_state != ISAL_BLOCK_FINISH && s->avail_in == in && s->avail_out == out) {
-            return wrong(chunk, err,
-                         out == 0 ? "more is compressed in it than a chunk has"
-                                  : "what is compressed ends too early");
-        }
+        TRY(inflate_step(f->u, &step, chunk, err));
     }
-    if (s->avail_out > 0 || s->avail_in > 0 || f->left > 0) {
+    if (step.room > 0 || step.in_bytes > 0 || f->left > 0) {
         return wrong(chunk, err,
-                     s->avail_out > 0 ? "less is compressed in it than a chunk has"
-                                      : "bytes follow what is compressed");
+                     step.room > 0 ? "less is compressed in it than a chunk has"
+                                   : "bytes follow what is compressed");
     }
     return PAWL_OK;
 }
 
-static pawl_status inflate_chunk(unpacker *u, const hdf5_chunk *chunk, uint64_t payload,
+static pawl_status inflate_chunk(chunk_unpacker *u, const hdf5_chunk *chunk, uint64_t payload,
                                  uint64_t room, hdf5_fletcher *sum, pawl_error *err) {
     feed f = {.u = u, .at = chunk->at, .left = payload, .sum = sum};
     TRY(need_packed(u, STEP_BYTES, err));
-    if (u->inflate == NULL) {
-        u->inflate = mem_alloc(sizeof(struct inflate_state));
-        if (u->inflate == NULL) {
-            return error_nomem(err, sizeof(struct inflate_state));
-        }
+    if (u->zlib == NULL) {
+        TRY(unpacker_new(STREAM_ZLIB, &u->zlib, err));
     }
+    unpacker_begin(u->zlib);
     return inflate_all(&f, room, chunk, err);
 }
 
 /* A byte below 32: so many and one more bytes follow. Otherwise bytes that came before: its higher
  * three bits say how many, and the next byte more where they are 7; the lower five, and one more
  * byte, how far back. */
-bool unpack_lzf(const uint8_t *in, size_t n, uint8_t *out, size_t room) {
+bool chunk_unpack_lzf(const uint8_t *in, size_t n, uint8_t *out, size_t room) {
     size_t at = 0;
     size_t made = 0;
     while (at < n) {
@@ -200,21 +198,21 @@ bool unpack_lzf(const uint8_t *in, size_t n, uint8_t *out, size_t room) {
     return made == room;
 }
 
-static pawl_status unpack_by_lzf(unpacker *u, const hdf5_chunk *chunk, uint64_t payload,
+static pawl_status unpack_by_lzf(chunk_unpacker *u, const hdf5_chunk *chunk, uint64_t payload,
                                  uint64_t room, hdf5_fletcher *sum, pawl_error *err) {
     TRY(need_packed(u, payload, err));
     TRY(store_read(u->inner, chunk->at, u->packed, (size_t)payload, err));
     if (sum != NULL) {
         hdf5_fletcher_add(sum, u->packed, (size_t)payload);
     }
-    return unpack_lzf(u->packed, (size_t)payload, u->data, (size_t)room)
+    return chunk_unpack_lzf(u->packed, (size_t)payload, u->data, (size_t)room)
                ? PAWL_OK
                : wrong(chunk, err, "what LZF compressed cannot be decompressed");
 }
 
 /* ---- a chunk ---- */
 
-pawl_status unpack_chunk(unpacker *u, const hdf5_filters *filters, const hdf5_chunk *chunk,
+pawl_status chunk_unpack(chunk_unpacker *u, const hdf5_filters *filters, const hdf5_chunk *chunk,
                          uint64_t chunk_bytes, pawl_error *err) {
     const steps s = steps_of(filters, chunk->mask);
     uint64_t room = chunk_bytes + SUM_BYTES * s.inner;
