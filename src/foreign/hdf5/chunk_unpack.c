@@ -45,7 +45,8 @@ void chunk_unpacker_free(chunk_unpacker *u) {
 }
 
 static pawl_status wrong(const hdf5_chunk *chunk, pawl_error *err, const char *what) {
-    error_set(err, PAWL_EDAMAGED, "a chunk of the HDF5 file is wrong: %s", what);
+    error_set(err, PAWL_EDAMAGED, "the chunk at byte %llu of the HDF5 file is wrong: %s",
+              (unsigned long long)chunk->at, what);
     error_range(err, chunk->at, chunk->stored);
     return PAWL_EDAMAGED;
 }
@@ -124,7 +125,8 @@ static pawl_status inflate_step(chunk_unpacker *u, unpack_step *step, const hdf5
     pawl_status status = unpacker_step(u->zlib, step, err);
     if (status == PAWL_EDAMAGED) {
         error_range(err, chunk->at, chunk->stored);
-        error_wrap(err, "a chunk of the HDF5 file is wrong");
+        error_wrap(err, "the chunk at byte %llu of the HDF5 file is wrong",
+                   (unsigned long long)chunk->at);
     }
     if (status != PAWL_OK || step->ended || step->in_bytes != in || step->room != room) {
         return status;

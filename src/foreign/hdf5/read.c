@@ -140,6 +140,19 @@ static pawl_status add_object(walk *w, uint64_t address, const char *path, const
 
 /* ---- groups ---- */
 
+/* A byte of flags, the file, a NUL, the path, a NUL: "file:path". */
+static pawl_status note_outside(const walk *w, const char *name, const hdf5_link *link,
+                                pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    size_t n = link->to_bytes > 2 ? link->to_bytes - 2 : 0;
+    TRY(buffer_append(&text, n > 0 ? link->to + 1 : "", n, err));
+    uint8_t *end = n > 0 ? memchr(text.data, 0, n) : NULL;
+    if (end != NULL) {
+        *end = ':';
+    }
+    return hdf5_add_note(w->f, name, "external_link", (const char *)text.data, n, err);
+}
+
 static pawl_status take_link(void *context, const hdf5_link *link, pawl_error *err) {
     walk *w = context;
     const char *name = NULL;
@@ -155,11 +168,8 @@ static pawl_status take_link(void *context, const hdf5_link *link, pawl_error *e
                              : hdf5_add_note(w->f, name, "hard_link", there, strlen(there), err);
     case HDF5_SOFT:
         return hdf5_add_note(w->f, name, "soft_link", link->to, link->to_bytes, err);
-    case HDF5_OUTSIDE: { /* a version, the file, a NUL, the path, a NUL */
-        size_t n = link->to_bytes;
-        return hdf5_add_note(w->f, name, "external_link", link->to + (n > 0), n > 1 ? n - 2 : 0,
-                             err);
-    }
+    case HDF5_OUTSIDE:
+        return note_outside(w, name, link, err);
     default:
         return hdf5_add_note(w->f, name, "unread", "a link of a kind of its own", 27, err);
     }
