@@ -24,7 +24,8 @@ pawl_status hdf5_chunks_add(hdf5_file *f, hdf5_chunks *chunks, const hdf5_chunk 
         error_found(err, "address %llu", (unsigned long long)chunk->at);
         return PAWL_EDAMAGED;
     }
-    if (chunks->count > 0 && chunks->items[chunks->count - 1].index >= chunk->index) {
+    if (layout->index != HDF5_EXTENSIBLE && chunks->count > 0 &&
+        chunks->items[chunks->count - 1].index >= chunk->index) {
         return hdf5_refuse(f, PAWL_EDAMAGED, position, chunk->stored, err,
                            "the chunks of a dataset do not ascend");
     }

@@ -17,6 +17,7 @@ typedef struct heap {
     unsigned max_bits;
     buffer block; /* the direct block that was looked into last */
     uint64_t block_address, block_bytes;
+    uint64_t huge; /* address of the tree of objects that are too large for blocks */
 } heap;
 
 /* The id of an object has numbers of the fewest bytes that hold the largest ones. */
@@ -45,8 +46,10 @@ static pawl_status decode_head(heap *h, cursor *c, pawl_error *err) {
     TRY(hdf5_number(c, 2, &filters, err));
     TRY(hdf5_number(c, 1, &flags, err));
     TRY(hdf5_number(c, 4, &most_managed, err));
-    /* huge objects, free space, and how many and how large all are */
-    TRY(hdf5_skip(c, 10 * f->length_bytes + 2 * f->offset_bytes, err));
+    TRY(hdf5_skip(c, f->length_bytes, err));
+    TRY(hdf5_address(f, c, &h->huge, err));
+    /* free space, and how many and how large all objects are */
+    TRY(hdf5_skip(c, 9 * f->length_bytes + f->offset_bytes, err));
     TRY(hdf5_number(c, 2, &h->width, err));
     TRY(hdf5_length(f, c, &h->start, err));
     TRY(hdf5_length(f, c, &h->most_direct, err));
@@ -76,7 +79,7 @@ static pawl_status open_heap(heap *h, pawl_error *err) {
     cursor c;
     size_t n = 22 + 12 * (size_t)f->length_bytes + 3 * (size_t)f->offset_bytes + 4;
     TRY(hdf5_load(f, h->dense->heap, n, "fractal heap", &bytes, &c, err));
-    if (bytes.data[7] != 0 || bytes.data[8] != 0) { /* a longer one: checked by its size alone */
+    if (bytes.data[7] != 0 || bytes.data[8] != 0) { /* a longer one, which is refused */
         return decode_head(h, &c, err);
     }
     TRY(hdf5_checked(f, &c, err));
@@ -204,6 +207,52 @@ static pawl_status give_object(heap *h, uint64_t offset, uint64_t n, const curso
     return h->each(h->context, &m, err);
 }
 
+/* ---- objects that are too large for blocks -------------------------------------------------- */
+
+typedef struct huge_search {
+    hdf5_file *f;
+    uint64_t id, address, bytes;
+    bool found;
+} huge_search;
+
+static pawl_status compare_huge(void *context, cursor *record, pawl_error *err) {
+    huge_search *s = context;
+    uint64_t address, bytes, id;
+    TRY(hdf5_address(s->f, record, &address, err));
+    TRY(hdf5_length(s->f, record, &bytes, err));
+    TRY(hdf5_length(s->f, record, &id, err));
+    if (id == s->id) {
+        s->address = address;
+        s->bytes = bytes;
+        s->found = true;
+    }
+    return PAWL_OK;
+}
+
+/* By a number that a tree has. Few objects are so large, so all of the tree is read for each. */
+static pawl_status give_huge(heap *h, cursor *id, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    hdf5_file *f = h->f;
+    huge_search s = {.f = f};
+    unsigned n = h->id_bytes - 1 < f->length_bytes ? h->id_bytes - 1 : f->length_bytes;
+    size_t record_bytes;
+    cursor c;
+    if (h->id_bytes - 1 >= f->offset_bytes + f->length_bytes) {
+        TRY(hdf5_address(f, id, &s.address, err)); /* there is room for where it is */
+        TRY(hdf5_length(f, id, &s.bytes, err));
+    } else {
+        TRY(hdf5_number(id, n, &s.id, err));
+        TRY(hdf5_tree_each(f, h->huge, 1, &record_bytes, compare_huge, &s, err));
+        if (!s.found) {
+            return refuse_heap(h, id, PAWL_EDAMAGED, "does not have an object", err);
+        }
+    }
+    TRY(hdf5_load(f, s.address, s.bytes, "large attribute", &bytes, &c, err));
+    const hdf5_message m = {
+        .type = h->dense->type, .data = bytes.data, .n = bytes.size, .at = c.base};
+    return h->each(h->context, &m, err);
+}
+
 static pawl_status take_record(void *context, cursor *record, pawl_error *err) {
     heap *h = context;
     uint64_t first, offset, n;
@@ -211,10 +260,11 @@ static pawl_status take_record(void *context, cursor *record, pawl_error *err) {
     cursor id = *record;
     TRY(hdf5_number(record, 1, &first, err));
     unsigned kind = (unsigned)first >> 4 & 3;
+    if (kind == OBJECT_HUGE) {
+        return give_huge(h, record, err);
+    }
     if (kind != OBJECT_MANAGED) {
-        return refuse_heap(h, &id, PAWL_EUNSUPPORTED,
-                           kind == OBJECT_HUGE ? "with a link or an attribute too large for it"
-                                               : "with links or attributes within their ids",
+        return refuse_heap(h, &id, PAWL_EUNSUPPORTED, "with links or attributes within their ids",
                            err);
     }
     TRY(hdf5_number(record, h->offset_bytes, &offset, err));

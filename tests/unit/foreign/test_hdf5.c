@@ -117,6 +117,32 @@ static void test_chunks(void **state) {
     }
 }
 
+/* Extensible arrays of chunks, whatever the dimension that has no end; an attribute too large for
+ * the heap of attributes. */
+static void test_datasets_that_may_grow(void **state) {
+    int32_t a[35], shrunk[12], large[1200];
+    uint8_t bytes[300];
+    struct source *w = open_sample(*state, "growing_new.h5");
+    for (int i = 0; i < 1200; i++) {
+        large[i] = i;
+    }
+    for (int i = 0; i < 300; i++) {
+        bytes[i] = (uint8_t)i;
+    }
+    memcpy(a, large, sizeof(a));
+    for (int i = 0; i < 12; i++) {
+        shrunk[i] = i / 4 * 5 + i % 4;
+    }
+    assert_entry(w, "rows", "I32 [7, 5] 7 parts");
+    assert_tensor(w, "rows", a);
+    assert_tensor(w, "columns", a);
+    assert_tensor(w, "long", bytes);
+    assert_entry(w, "shrunk", "I32 [3, 4] 4 parts");
+    assert_tensor(w, "shrunk", shrunk);
+    assert_tensor(w, "@large", large);
+    source_destroy(w);
+}
+
 /* No link is followed twice, or out of the file; each is a value. */
 static void test_links(void **state) {
     static const char *const names[] = {"links.h5", "links_new.h5"};
@@ -215,6 +241,10 @@ static void test_damaged_files(void **state) {
         {"many_new.h5", "BTLF", 0, 8, 7, PAWL_EDAMAGED, "checksum of the B-tree"},
         {"many_new.h5", "FHDB", 0, 90, 99, PAWL_EDAMAGED, "checksum does not match"},
         {"chunks_new.h5", "FAHD", 0, 8, 7, PAWL_EDAMAGED, "checksum of the fixed array"},
+        {"growing_new.h5", "EAHD", 0, 8, 7, PAWL_EDAMAGED, "checksum of the extensible array"},
+        {"growing_new.h5", "EAIB", 0, 15, 7, PAWL_EDAMAGED, "checksum of the block of an ext"},
+        {"growing_new.h5", "EADB", 0, 15, 7, PAWL_EDAMAGED, "checksum of the block of an ext"},
+        {"growing_new.h5", "EASB", 0, 15, 7, PAWL_EDAMAGED, "checksum of the block of an ext"},
         {"chunks_new.h5", "FADB", 0, 15, 7, PAWL_EDAMAGED, "checksum of the block of a fixed"},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
@@ -386,6 +416,7 @@ int main(void) {
         IN_MEMORY(test_numbers),
         IN_MEMORY(test_attributes),
         IN_MEMORY(test_chunks),
+        IN_MEMORY(test_datasets_that_may_grow),
         IN_MEMORY(test_links),
         IN_MEMORY(test_many_links_and_attributes),
         IN_MEMORY(test_a_file_behind_a_block_of_the_user),

@@ -63,6 +63,17 @@ def many(f):
     f.attrs.update({f"a{i}": i for i in range(12)})
 
 
+def growing(f):
+    a = numpy.arange(7 * 5, dtype="<i4").reshape(7, 5)
+    f.create_dataset("rows", data=a, chunks=(1, 5), maxshape=(None, 5))
+    f.create_dataset("columns", data=a, chunks=(2, 2), maxshape=(20, None), compression="gzip")
+    f.create_dataset("long", data=numpy.arange(300, dtype="u2").astype("u1"), chunks=(1,), maxshape=(None,))
+    d = f.create_dataset("shrunk", data=a, chunks=(2, 2), maxshape=(None, 9))
+    d.resize((3, 4))
+    f.attrs.update({f"a{i}": i for i in range(9)})
+    f.attrs["large"] = numpy.arange(1200, dtype=">i4")
+
+
 def make(name, fill, **options):
     with h5py.File(name, "w", **options) as f:
         fill(f)
@@ -76,5 +87,6 @@ make("many.h5", many)
 make("numbers_new.h5", numbers, libver="latest")
 make("chunks_new.h5", chunks, libver="latest")
 make("many_new.h5", many, libver="latest")
+make("growing_new.h5", growing, libver="latest")
 make("links_new.h5", links, libver="latest")
 make("userblock.h5", lambda f: f.create_dataset("x", data=[1.0, 2.0]), userblock_size=512)
