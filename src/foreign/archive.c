@@ -230,6 +230,7 @@ static void destroy_archive(struct source *s) {
     mem_free(a->streams);
     mem_free(a->entries);
     buffer_free(&a->values.bytes);
+    monitor_destroy(&a->packed.lock);
     arena_free(&s->memory);
     if (s->own_store) {
         store_destroy(s->store);
@@ -274,11 +275,14 @@ static pawl_status read_archive(archive *a, const char *name, pawl_error *err) {
 pawl_status archive_open(store *s, bool own_store, const archive_format *format, const char *name,
                          bool whole, struct source **out, pawl_error *err) {
     archive *a = mem_calloc(1, sizeof(*a));
-    if (a == NULL) {
+    pawl_status status =
+        a != NULL ? monitor_init(&a->packed.lock, err) : error_nomem(err, sizeof(*a));
+    if (status != PAWL_OK) {
         if (own_store) {
             store_destroy(s);
         }
-        return error_nomem(err, sizeof(*a));
+        mem_free(a);
+        return status;
     }
     a->base = (struct source){.ops = &archive_ops,
                               .format = format->name,
@@ -290,7 +294,7 @@ pawl_status archive_open(store *s, bool own_store, const archive_format *format,
     a->format = format;
     a->whole = whole;
     a->values.recipe.open = stream_of_values;
-    pawl_status status = read_archive(a, name, err);
+    status = read_archive(a, name, err);
     if (status != PAWL_OK) {
         destroy_archive(&a->base);
         return status;

@@ -70,6 +70,10 @@ typedef struct archive {
         buffer bytes; /* of all values */
     } values;
     size_t value_count;
+    struct archive_packed {
+        monitor lock;  /* of which decoders there are: streams_packed.c */
+        uint64_t kept; /* bytes that they keep, all of them together */
+    } packed;
     void *details; /* of the format, in base.memory or freed by free_details */
     void (*free_details)(void *details);
     size_t file_room, described_room, stream_room, entry_room;

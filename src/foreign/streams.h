@@ -43,9 +43,13 @@ typedef struct stream_packed {
     uint64_t bytes; /* decompressed: PAWL_EDAMAGED where they are more or fewer */
     stream_packing packing;
 } stream_packed;
-/* Decompressed as it is read, forwards; what lies before is decompressed again from the beginning,
- * unless it is among the last STREAM_KEPT bytes. */
-#define STREAM_KEPT 33554432u
+/* Decompressed as it is read, forwards, once for all who have the stream open; what lies before is
+ * decompressed again from the beginning, unless it is among the last STREAM_KEPT bytes. Where
+ * several streams are open that keep STREAM_KEPT_IN_ALL together, further ones keep STREAM_KEPT_LEAST
+ * each. PAWL_EDAMAGED: more bytes than so few can become. PAWL_EUNSUPPORTED: there is no decoder. */
+#define STREAM_KEPT        33554432u
+#define STREAM_KEPT_LEAST  262144u
+#define STREAM_KEPT_IN_ALL 67108864u
 pawl_status stream_add_packed(archive *a, const stream_packed *packed, uint32_t *out,
                               pawl_error *err) PAWL_MUST_CHECK;
 

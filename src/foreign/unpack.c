@@ -72,16 +72,18 @@ static pawl_status step_inflate(void *state, unpack_step *step, pawl_error *err)
     step->out += room - s->avail_out;
     step->room -= room - s->avail_out;
     step->ended = s->block_state == ISAL_BLOCK_FINISH;
+    step->over = step->ended ? (unsigned)s->read_in_length / 8 : 0; /* it does not give them back */
     return PAWL_OK;
 }
 
+/* Where one ends, another one may follow (RFC 1952, 2.2). Nothing is taken over: its trailer is
+ * longer than what is read ahead. */
 static pawl_status step_gzip(void *state, unpack_step *step, pawl_error *err) {
-    TRY(step_inflate(state, step, err));
-    if (step->ended && step->in_bytes > 0) { /* another one follows (RFC 1952, 2.2) */
+    struct inflate_state *s = state;
+    if (s->block_state == ISAL_BLOCK_FINISH && step->in_bytes > 0) {
         begin_inflate(state, ISAL_GZIP);
-        step->ended = false;
     }
-    return PAWL_OK;
+    return step_inflate(state, step, err);
 }
 
 /* ---- all of them ---- */

@@ -23,8 +23,10 @@ typedef struct unpack_step {
     size_t in_bytes;
     uint8_t *out;
     size_t room;
-    bool
-        ended; /* the compressed bytes say that they are all; what is left of `in` is behind them */
+    /* The compressed bytes say that they are all; what is left of `in` is behind them, and so are
+     * the last `over` bytes of those that were taken. */
+    bool ended;
+    unsigned over;
 } unpack_step;
 /* PAWL_EDAMAGED, without a place. */
 pawl_status unpacker_step(unpacker *u, unpack_step *step, pawl_error *err) PAWL_MUST_CHECK;

@@ -91,7 +91,7 @@ static pawl_status read_some(pass *p, uint8_t *to, size_t n, size_t *got, pawl_e
 /* All has been read, and one more was asked for. */
 static pawl_status check_all(const pass *p, pawl_error *err) {
     const zip_member *m = p->m;
-    uint64_t behind = m->packed_bytes - p->taken + p->step.in_bytes;
+    uint64_t behind = m->packed_bytes - p->taken + p->step.in_bytes + p->step.over;
     if (p->made != m->bytes) {
         return is_wrong(p, "it has another size, in bytes", m->bytes, p->made, err);
     }
@@ -109,6 +109,7 @@ static pawl_status begin(pass *p, const byte_source *file, const zip_member *m, 
         return PAWL_OK;
     }
     p->in = mem_alloc(PIECE_BYTES);
+    p->step.in = p->in;
     return p->in != NULL ? unpacker_new(STREAM_DEFLATE, &p->unpack, err)
                          : error_nomem(err, PIECE_BYTES);
 }

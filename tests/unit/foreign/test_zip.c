@@ -425,6 +425,37 @@ static void test_r14_members_whose_bytes_are_wrong(void **state) {
     assert_bad_bytes(&z, "the compressed bytes are damaged");
 }
 
+/* A decoder that reads ahead takes them with it. */
+static void test_r14_a_few_more_bytes_than_needed(void **state) {
+    (void)state;
+    static char text[100000];
+    uint32_t random = 1;
+    for (size_t i = 0; i < sizeof(text) - 1; i++) {
+        random = random * 1664525u + 1013904223u;
+        text[i] = (char)('a' + (random >> 24) % 11);
+    }
+    for (size_t more = 0; more < 3; more++) {
+        CLEANUP(buffer_free) buffer packed = {0};
+        made_zip z = {.count = 0};
+        made_member m = packed_of("m", &packed, text);
+        made_bytes(&packed, "\0\0", more);
+        m.data = packed.data;
+        m.n += more;
+        made_add(&z, m);
+        made_all(&z);
+        if (more > 0) {
+            assert_bad_bytes(&z, "more compressed bytes");
+            continue;
+        }
+        struct pawl_error err;
+        zip_directory d;
+        assert_ok(open_bytes(&z.file, &d, &err), &err);
+        assert_member(&z.file, &d, "m", text, sizeof(text) - 1);
+        zip_free(&d);
+        buffer_free(&z.file);
+    }
+}
+
 /* ---- many ---- */
 
 typedef struct counted {
@@ -508,6 +539,7 @@ int main(void) {
         cmocka_unit_test(test_r14_too_many_members),
         cmocka_unit_test(test_every_cut_is_noticed),
         cmocka_unit_test(test_r14_members_whose_bytes_are_wrong),
+        cmocka_unit_test(test_r14_a_few_more_bytes_than_needed),
         cmocka_unit_test(test_a_hundred_thousand_members),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
