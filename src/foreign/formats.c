@@ -36,6 +36,7 @@ const archive_format format_hdf5 = {
     .name = "hdf5",
     .unverified = "checked: " CHECKED_OF_HDF5 "; " NO_CHECKSUMS_OF_HDF5,
     .read = hdf5_read,
+    .verify = hdf5_verify,
 };
 
 const archive_format format_keras = {
@@ -51,4 +52,5 @@ const archive_format format_keras_sharded = {
         "checked: the index against the files, " CHECKED_OF_HDF5 "; " NO_CHECKSUMS_OF_HDF5,
     .read = keras_read_sharded,
     .compare = keras_compare_sharded,
+    .verify = hdf5_verify,
 };

@@ -271,6 +271,29 @@ static pawl_status open_chunks(const stream_recipe *base, archive *a, store_mode
     return PAWL_OK;
 }
 
+/* ---- checking one ---- */
+
+bool hdf5_is_stream(const stream_recipe *recipe) {
+    return recipe->open == open_chunks;
+}
+
+pawl_status hdf5_check_stream(const stream_recipe *recipe, archive *a, source_verifier *v,
+                              pawl_error *err) {
+    const chunk_recipe *r = (const chunk_recipe *)recipe;
+    CLEANUP(store_close_pointer) store_file *opened = NULL;
+    if (!r->unpacks) {
+        return PAWL_OK;
+    }
+    TRY(open_chunks(recipe, a, STORE_READ, &opened, err));
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->chunks[i].at != HDF5_NONE) {
+            TRY(look_at((chunk_file *)opened, i, err));
+            TRY(v->progress(v->context, 0, err));
+        }
+    }
+    return PAWL_OK;
+}
+
 /* ---- adding one ---- */
 
 static void *keep(hdf5_file *f, const void *items, size_t bytes, pawl_error *err) {

@@ -96,5 +96,10 @@ typedef struct hdf5_stream_spec {
 /* Copies all of it. */
 pawl_status hdf5_add_stream(hdf5_file *f, const hdf5_stream_spec *spec, uint32_t *out,
                             pawl_error *err) PAWL_MUST_CHECK;
+/* Was a stream added so? */
+bool hdf5_is_stream(const stream_recipe *recipe);
+/* Unpacks each of its chunks that is packed. */
+pawl_status hdf5_check_stream(const stream_recipe *recipe, archive *a, source_verifier *v,
+                              pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

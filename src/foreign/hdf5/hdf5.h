@@ -33,5 +33,7 @@ pawl_status hdf5_add(archive *a, const hdf5_place *place, hdf5_usage *usage, paw
 bool hdf5_looks_like(const uint8_t *head, size_t n);
 /* archive_format.read: a->name is the file. */
 pawl_status hdf5_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+/* archive_format.verify: unpacks all chunks, of all HDF5 files of the archive. */
+pawl_status hdf5_verify(archive *a, source_verifier *v, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

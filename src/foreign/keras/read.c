@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "foreign/hdf5/hdf5.h"
 #include "foreign/keras/keras.h"
+#include "foreign/streams.h"
 #include "foreign/zip/zip.h"
 
 #include <string.h>
@@ -38,6 +39,21 @@ static pawl_status refuse(const reading *r, const zip_member *m, const char *wha
     return PAWL_EUNSUPPORTED;
 }
 
+/* Where the bytes of a member are, unpacked. */
+static pawl_status place_member(reading *r, const zip_member *m, hdf5_place *out, pawl_error *err) {
+    *out = (hdf5_place){.stream = r->file, .offset = m->offset, .bytes = m->bytes};
+    if (!m->deflated) {
+        return PAWL_OK;
+    }
+    const stream_packed packed = {.stream = r->file,
+                                  .offset = m->offset,
+                                  .packed_bytes = m->packed_bytes,
+                                  .bytes = m->bytes,
+                                  .packing = STREAM_DEFLATE};
+    out->offset = 0;
+    return stream_add_packed(r->a, &packed, &out->stream, err);
+}
+
 /* ---- members that are no weights ---- */
 
 static bool is_json(const char *name) {
@@ -58,7 +74,9 @@ static pawl_status add_value(reading *r, const zip_member *m, const char *name, 
 /* What is too large for a value is a tensor of its bytes, where it lies. */
 static pawl_status add_bytes(reading *r, const zip_member *m, const char *name, pawl_error *err) {
     int64_t shape = (int64_t)m->bytes;
-    const archive_part part = {.stream = r->file, .offset = m->offset, .bytes = m->bytes};
+    hdf5_place place;
+    TRY(place_member(r, m, &place, err));
+    const archive_part part = {.stream = place.stream, .offset = place.offset, .bytes = m->bytes};
     const archive_tensor tensor = {.name = name,
                                    .dtype = PAWL_U8,
                                    .ndim = 1,
@@ -87,8 +105,7 @@ static pawl_status add_member(reading *r, const zip_member *m, pawl_error *err) 
         m->bytes + r->usage.value_bytes <= FOREIGN_MAX_HDF5_VALUES) {
         return add_value(r, m, name, err);
     }
-    return m->deflated ? refuse(r, m, "a large member of the .keras file is compressed", err)
-                       : add_bytes(r, m, name, err);
+    return add_bytes(r, m, name, err);
 }
 
 /* ---- the weights ---- */
@@ -107,13 +124,16 @@ static pawl_status add_weights(reading *r, pawl_error *err) {
         error_expected(err, "a member " WEIGHTS);
         return PAWL_EDAMAGED;
     }
-    if (m->deflated) {
+    if (m->deflated && m->bytes > STREAM_KEPT) { /* it is read here and there */
         (void)refuse(r, m, "the weights of the .keras file are compressed", err);
-        error_expected(err, "a member that is stored, as Keras does it");
-        error_next(err, "unpack it, and pack it again without compression: zip -0");
+        error_expected(err, "a member that is stored, as Keras does it, or at most %u bytes",
+                       STREAM_KEPT);
+        error_found(err, "%llu bytes", (unsigned long long)m->bytes);
+        error_next(err, "unpack the file, and pack it again without compression: zip -0");
         return PAWL_EUNSUPPORTED;
     }
-    const hdf5_place place = {.stream = r->file, .offset = m->offset, .bytes = m->bytes};
+    hdf5_place place;
+    TRY(place_member(r, m, &place, err));
     pawl_status status = hdf5_add(r->a, &place, &r->usage, err);
     if (status != PAWL_OK && status != PAWL_ENOMEM) {
         error_wrap(err, WEIGHTS);
@@ -194,5 +214,5 @@ pawl_status keras_verify(archive *a, source_verifier *v, pawl_error *err) {
     for (size_t i = 0; i < d->zip.count; i++) {
         TRY(verify_member(a, v, &source, &d->zip.members[i], err));
     }
-    return PAWL_OK;
+    return hdf5_verify(a, v, err);
 }

@@ -55,7 +55,7 @@ static void check_numbers(struct source *w) {
     assert_int_equal(w->entries, 11);
 }
 
-static void test_numbers(void **state) {
+static void test_numbers_of_all_types(void **state) {
     static const char *const names[] = {"numbers.h5", "numbers_new.h5"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         struct source *w = open_sample(*state, names[i]);
@@ -64,7 +64,7 @@ static void test_numbers(void **state) {
     }
 }
 
-static void test_attributes(void **state) {
+static void test_attributes_are_values_or_tensors(void **state) {
     static const int16_t array[] = {1, 2, 3};
     struct source *w = open_sample(*state, "attributes.h5");
     assert_entry(w, "@model_config", "string {\"a\": 1}");
@@ -108,7 +108,7 @@ static void check_chunks(struct source *w) {
     assert_says(made_says(w, "scaled@%unread", text), "filter 6 (scale-offset)");
 }
 
-static void test_chunks(void **state) {
+static void test_chunks_whatever_was_done_to_them(void **state) {
     static const char *const names[] = {"chunks.h5", "chunks_new.h5"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         struct source *w = open_sample(*state, names[i]);
@@ -144,7 +144,7 @@ static void test_datasets_that_may_grow(void **state) {
 }
 
 /* No link is followed twice, or out of the file; each is a value. */
-static void test_links(void **state) {
+static void test_links_are_not_followed(void **state) {
     static const char *const names[] = {"links.h5", "links_new.h5"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         struct source *w = open_sample(*state, names[i]);
@@ -300,8 +300,8 @@ static void test_every_length_of_a_file(void **state) {
 
 /* ---- chunks that are damaged ---------------------------------------------------------------- */
 
-/* Where the first chunk of the nth dataset of chunks is, in the order in which they were made: by the
- * first key of its B-tree. */
+/* Where the first chunk of the nth dataset of chunks is, in the order in which they were made: by
+ * the first key of its B-tree. */
 static uint64_t find_chunk(const buffer *file, unsigned nth, uint32_t *stored) {
     uint64_t at = 0;
     for (unsigned i = 0;; i++) {
@@ -312,6 +312,26 @@ static uint64_t find_chunk(const buffer *file, unsigned nth, uint32_t *stored) {
             return at;
         }
     }
+}
+
+typedef struct heard {
+    unsigned problems;
+    char entry[64];
+} heard;
+
+static void hear(void *context, const char *file, const char *entry, pawl_error *story) {
+    heard *h = context;
+    assert_string_equal(file, "x.h5");
+    assert_string_equal(story->path, "/mem/x.h5");
+    h->problems++;
+    snprintf(h->entry, sizeof(h->entry), "%s", entry);
+}
+
+static pawl_status go_on(void *context, uint64_t bytes, pawl_error *err) {
+    (void)context;
+    (void)bytes;
+    (void)err;
+    return PAWL_OK;
 }
 
 static void check_damaged_chunk(store *s, const char *name, unsigned nth, size_t from_end,
@@ -329,6 +349,12 @@ static void check_damaged_chunk(store *s, const char *name, unsigned nth, size_t
     assert_fails(made_read(w, name, 64, read, sizeof(read), &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, says);
     assert_string_equal(err.path, "/mem/x.h5");
+    heard h = {.problems = 0};
+    source_verifier v = {.context = &h, .problem = hear, .progress = go_on};
+    assert_ok(w->ops->verify(w, &v, &err), &err);
+    assert_int_equal(h.problems, 1);
+    assert_string_equal(h.entry, name);
+    assert_fails(made_read(w, name, 64, read, sizeof(read), &err), PAWL_EDAMAGED, &err);
     char place[64];
     snprintf(place, sizeof(place), "the chunk at byte %llu", (unsigned long long)at);
     assert_says(err.attempt, place);
@@ -341,7 +367,7 @@ static void test_damaged_chunks(void **state) {
     check_damaged_chunk(*state, "big", 4, 1, "compressed bytes are damaged");
 }
 
-static void test_lzf(void **state) {
+static void test_lzf_and_what_is_none(void **state) {
     static const uint8_t good[] = {2, 'a', 'b', 'c', 0x20, 2, 0xe0, 1, 2};
     static const struct {
         uint8_t bytes[4];
@@ -364,7 +390,7 @@ static void test_lzf(void **state) {
 }
 
 /* "123456789" and its beginnings, computed by others. */
-static void test_checksums(void **state) {
+static void test_checksums_are_those_of_hdf5(void **state) {
     static const char text[] = "Four score and seven years ago";
     (void)state;
     assert_int_equal(hdf5_lookup3((const uint8_t *)text, 30), 0x17770551);
@@ -413,11 +439,11 @@ static void test_every_allocation_of_dense_storage_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_MEMORY(test_numbers),
-        IN_MEMORY(test_attributes),
-        IN_MEMORY(test_chunks),
+        IN_MEMORY(test_numbers_of_all_types),
+        IN_MEMORY(test_attributes_are_values_or_tensors),
+        IN_MEMORY(test_chunks_whatever_was_done_to_them),
         IN_MEMORY(test_datasets_that_may_grow),
-        IN_MEMORY(test_links),
+        IN_MEMORY(test_links_are_not_followed),
         IN_MEMORY(test_many_links_and_attributes),
         IN_MEMORY(test_a_file_behind_a_block_of_the_user),
         IN_MEMORY(test_damaged_files),
@@ -425,8 +451,8 @@ int main(void) {
         IN_MEMORY(test_an_object_header_that_continues_in_itself),
         IN_MEMORY(test_every_length_of_a_file),
         IN_MEMORY(test_damaged_chunks),
-        IN_MEMORY(test_lzf),
-        IN_MEMORY(test_checksums),
+        IN_MEMORY(test_lzf_and_what_is_none),
+        IN_MEMORY(test_checksums_are_those_of_hdf5),
         IN_MEMORY(test_every_allocation_may_fail),
         IN_MEMORY(test_every_allocation_of_dense_storage_may_fail),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .keras files (one of Keras' own tests, one that was made with Keras 3.15), and sharded weights. */
+/* .keras files, one of Keras' own tests, one made with Keras 3.15; and sharded weights. */
 #include "unit/foreign/made_archive.h"
 #include "unit/foreign/made_zip.h"
 
@@ -45,7 +45,7 @@ static void test_a_keras_file(void **state) {
 }
 
 /* Keras keeps it as bytes, and says in an attribute what they are. */
-static void test_bfloat16(void **state) {
+static void test_bfloat16_is_what_keras_says_it_is(void **state) {
     struct pawl_error err;
     struct source *w;
     uint16_t kernel[24];
@@ -83,6 +83,28 @@ static void test_members_that_are_no_weights(void **state) {
     assert_entry(w, "assets/words.txt", "bytes a\nb");
     assert_entry(w, "f32", "F32 [2, 3] 1 parts");
     assert_int_equal(w->entries, 11 + 3);
+    source_destroy(w);
+}
+
+/* As by a tool that packs a directory again: tensors are read from what is unpacked. */
+static void test_members_that_are_compressed(void **state) {
+    static const float f32[] = {0, 1, 2, 3, 4, 5};
+    static const double f64[] = {0, 1, 2, 3};
+    CLEANUP(buffer_free) buffer weights = {0}, packed = {0};
+    struct pawl_error err;
+    struct source *w;
+    made_zip z = {.count = 0};
+    made_sample("hdf5/numbers.h5", &weights);
+    made_deflate(&packed, weights.data, weights.size, IGZIP_DEFLATE);
+    made_member m = made_of("model.weights.h5", packed.data, packed.size);
+    m.size = weights.size;
+    m.method = 8;
+    m.crc32 = crc32_gzip_refl(0, weights.data, weights.size);
+    made_add(&z, m);
+    put_zip(*state, &z);
+    assert_ok(made_archive(*state, &format_keras, "m.keras", &w, &err), &err);
+    assert_tensor(w, "f32", f32);
+    assert_tensor(w, "f64_big", f64);
     source_destroy(w);
 }
 
@@ -236,8 +258,9 @@ static void test_every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_MEMORY(test_a_keras_file),
-        IN_MEMORY(test_bfloat16),
+        IN_MEMORY(test_bfloat16_is_what_keras_says_it_is),
         IN_MEMORY(test_members_that_are_no_weights),
+        IN_MEMORY(test_members_that_are_compressed),
         IN_MEMORY(test_weights_that_are_refused),
         IN_MEMORY(test_verify_compares_the_checksums_of_the_zip),
         IN_MEMORY(test_sharded_weights),
