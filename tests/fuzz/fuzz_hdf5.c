@@ -62,6 +62,9 @@ static void read_all(pawl_checkpoint *c, struct source *s) {
     }
     FUZZ_CHECK(count == s->entries);
     pawl_entries_free(walk);
+    pawl_verify_result result;
+    pawl_status status = checkpoint_verify(c, NULL, &result, &err);
+    FUZZ_CHECK(status == PAWL_OK || status == PAWL_EDAMAGED); /* chunks may be */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -35,49 +35,53 @@ static pawl_status count_name(hdf5_file *f, size_t n, pawl_error *err) {
                : hdf5_beyond(f, "bytes of names", FOREIGN_MAX_HDF5_NAMES, err);
 }
 
-static pawl_status no_memory_for_name(pawl_error *err) {
-    return error_nomem(err, PAWL_MAX_NAME_BYTES);
+/* Most names can be as they are. */
+static bool is_plain(const char *name, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char byte = (unsigned char)name[i];
+        if (byte < 0x20 || byte == 0x7f || byte == '%' || byte == '@' || byte == '/') {
+            return false;
+        }
+    }
+    return n > 0 && name[0] != '.' && utf8_valid(name, n);
 }
 
-/* Of a link: what cannot be in a name is escaped, and @. */
-static pawl_status name_link(walk *w, const hdf5_link *link, const char **out, pawl_error *err) {
-    arena *memory = &w->f->a->base.memory;
+/* What cannot be in a name is escaped; `at`: and @. */
+static pawl_status escape(walk *w, const char *name, size_t n, bool at, buffer *out,
+                          pawl_error *err) {
     const char *escaped;
+    if (is_plain(name, n)) {
+        return buffer_append(out, name, n, err);
+    }
+    TRY(count_name(w->f, 3 * n, err));
+    TRY(archive_escape_name(w->f->a, name, n, &escaped, err));
+    for (const char *c = escaped; *c != '\0'; c++) {
+        bool sign = at && *c == '@';
+        TRY(buffer_append(out, sign ? "%40" : c, sign ? 3 : 1, err));
+    }
+    return PAWL_OK;
+}
+
+/* A path, a separator, and a name of `n` bytes that is escaped. */
+static pawl_status make_name(walk *w, const char *separator, const char *name, size_t n,
+                             const char **out, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
     const char *path = w->now->path;
+    TRY(count_name(w->f, strlen(path) + n, err));
+    TRY(buffer_append(&text, path, strlen(path), err));
+    TRY(buffer_append(&text, separator, strlen(separator), err));
+    TRY(escape(w, name, n, separator[0] != '@', &text, err));
+    *out = arena_strdup(&w->f->a->base.memory, (const char *)text.data);
+    return *out != NULL ? PAWL_OK : error_nomem(err, text.size + 1);
+}
+
+static pawl_status name_link(walk *w, const hdf5_link *link, const char **out, pawl_error *err) {
     if (link->n == 0 || memchr(link->name, '/', link->n) != NULL ||
         memchr(link->name, 0, link->n) != NULL) {
         return hdf5_refuse(w->f, PAWL_EDAMAGED, link->at, 0, err,
                            "the name of a link is empty, or has a / or a NUL");
     }
-    TRY(count_name(w->f, strlen(path) + 3 * link->n, err));
-    TRY(archive_escape_name(w->f->a, link->name, link->n, &escaped, err));
-    size_t n = strlen(path) + 1 + 3 * strlen(escaped);
-    char *name = arena_take(memory, n + 1, err);
-    if (name == NULL) {
-        return PAWL_ENOMEM;
-    }
-    size_t at = (size_t)snprintf(name, n + 1, "%s%s", path, path[0] != '\0' ? "/" : "");
-    for (const char *c = escaped; *c != '\0'; c++) {
-        if (*c == '@') {
-            memcpy(name + at, "%40", 3);
-            at += 3;
-        } else {
-            name[at++] = *c;
-        }
-    }
-    name[at] = '\0';
-    *out = name;
-    return PAWL_OK;
-}
-
-static pawl_status name_attribute(const walk *w, const hdf5_attribute *a, const char **out,
-                                  pawl_error *err) {
-    arena *memory = &w->f->a->base.memory;
-    const char *escaped;
-    TRY(count_name(w->f, strlen(w->now->path) + 3 * a->n, err));
-    TRY(archive_escape_name(w->f->a, a->name, a->n, &escaped, err));
-    *out = arena_printf(memory, "%s@%s", w->now->path, escaped);
-    return *out != NULL ? PAWL_OK : no_memory_for_name(err);
+    return make_name(w, w->now->path[0] != '\0' ? "/" : "", link->name, link->n, out, err);
 }
 
 /* As Keras names what is not the model's; others have no such names. */
@@ -178,13 +182,13 @@ static pawl_status take_link(void *context, const hdf5_link *link, pawl_error *e
 /* ---- attributes ---- */
 
 static pawl_status take_attribute(void *context, const hdf5_message *m, pawl_error *err) {
-    const walk *w = context;
+    walk *w = context;
     hdf5_attribute a;
     TRY(hdf5_attribute_decode(w->f, m, &a, err));
     hdf5_value v = {.bytes = a.bytes, .at = a.at};
     v.elements.type = &a.type;
     v.elements.space = &a.space;
-    TRY(name_attribute(w, &a, &v.elements.name, err));
+    TRY(make_name(w, "@", a.name, a.n, &v.elements.name, err));
     return hdf5_add_value(w->f, &v, err);
 }
 
@@ -241,7 +245,7 @@ static pawl_status add_unread(const walk *w, hdf5_elements *e, const hdf5_type *
     TRY(hdf5_add_elements(w->f, e, &nowhere, err));
     const char *name = arena_printf(&w->f->a->base.memory, "%s@%%unread", e->name);
     if (name == NULL) {
-        return no_memory_for_name(err);
+        return error_nomem(err, strlen(e->name) + 16);
     }
     return hdf5_add_note(w->f, name, "unread", why, strlen(why), err);
 }
