@@ -49,7 +49,8 @@ static pawl_status open_array(extensible *a, pawl_error *err) {
     TRY(hdf5_number(&c, 1, &a->least, err));
     TRY(hdf5_number(&c, 1, &a->pointers, err));
     TRY(hdf5_number(&c, 1, &a->page_bits, err));
-    TRY(hdf5_skip(&c, 6 * f->length_bytes, err)); /* how many blocks and elements there are */
+    TRY(hdf5_skip(&c, 6 * (size_t)f->length_bytes,
+                  err)); /* how many blocks and elements there are */
     TRY(hdf5_address(f, &c, &a->address, err));
     x->filtered = client == 1;
     a->offset_bytes = (unsigned)(a->max_bits + 7) / 8;

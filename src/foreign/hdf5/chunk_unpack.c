@@ -3,7 +3,7 @@
 #include "foreign/hdf5/chunk_unpack.h"
 
 #define STEP_BYTES ((size_t)65536)
-#define SUM_BYTES  4u
+#define SUM_BYTES  ((size_t)4)
 
 /* What was done to a chunk: its mask says which filters were left out. */
 typedef struct steps {

@@ -230,9 +230,10 @@ static pawl_status add_scalar_text(hdf5_file *f, const hdf5_elements *e, const h
 }
 
 /* What is stored in a way that is not read is listed, and a value says why it is not. */
-static pawl_status add_unread(const walk *w, hdf5_elements *e, const hdf5_type *type,
-                              pawl_error *err) {
+static pawl_status add_unread(const walk *w, const hdf5_elements *e, pawl_error *err) {
+    const hdf5_type *type = e->type;
     hdf5_type unread = *type;
+    hdf5_elements listed = *e;
     const hdf5_layout nowhere = {.at = HDF5_NONE};
     char why[512];
     error_path(err, "%s", "");
@@ -241,8 +242,8 @@ static pawl_status add_unread(const walk *w, hdf5_elements *e, const hdf5_type *
     const char *was = type->dtype != 0 ? pawl_dtype_name(type->dtype) : type->name;
     unread.dtype = 0;
     (void)snprintf(unread.name, sizeof(unread.name), "unread %.20s", was);
-    e->type = &unread;
-    TRY(hdf5_add_elements(w->f, e, &nowhere, err));
+    listed.type = &unread;
+    TRY(hdf5_add_elements(w->f, &listed, &nowhere, err));
     const char *name = arena_printf(&w->f->a->base.memory, "%s@%%unread", e->name);
     if (name == NULL) {
         return error_nomem(err, strlen(e->name) + 16);
@@ -280,7 +281,7 @@ static pawl_status add_dataset(walk *w, const hdf5_header *h, pawl_error *err) {
                      ? add_scalar_text(f, &e, &layout, err)
                      : hdf5_add_elements(f, &e, &layout, err);
     }
-    return status == PAWL_EUNSUPPORTED ? add_unread(w, &e, &type, err) : status;
+    return status == PAWL_EUNSUPPORTED ? add_unread(w, &e, err) : status;
 }
 
 /* ---- all of it ---- */

@@ -3,6 +3,8 @@
  * arrays of numbers tensors. */
 #include "foreign/hdf5/dataset.h"
 
+#define MAX_VALUE ((size_t)PAWL_MAX_VALUE_BYTES)
+
 /* ---- adding ---- */
 
 static pawl_status add(hdf5_file *f, const hdf5_elements *e, pawl_kind kind, const void *bytes,
@@ -76,7 +78,7 @@ static pawl_status next_text(hdf5_file *f, const hdf5_type *type, cursor *c, hdf
 static pawl_status add_text(hdf5_file *f, hdf5_value *v, pawl_error *err) {
     hdf5_bytes text;
     TRY(next_text(f, v->elements.type, &v->bytes, &text, err));
-    if (text.n > PAWL_MAX_VALUE_BYTES) {
+    if (text.n > MAX_VALUE) {
         return add_bytes(f, &v->elements, &text, err);
     }
     bool valid = utf8_valid((const char *)text.data, text.n) &&
@@ -125,7 +127,7 @@ static pawl_status add_texts(hdf5_file *f, hdf5_value *v, uint64_t count, pawl_e
         TRY(append_brackets(&json, e->space, i, false, err));
         TRY(next_text(f, e->type, &v->bytes, &text, err));
         TRY(append_text(&json, &text, err));
-        if (json.size > PAWL_MAX_VALUE_BYTES) {
+        if (json.size > MAX_VALUE) {
             return hdf5_add_note(f, e->name, "unread", "texts of more than 1 MiB together", 33,
                                  err);
         }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define WEIGHTS     "model.weights.h5"
+#define MAX_VALUE   ((size_t)PAWL_MAX_VALUE_BYTES)
 #define WEIGHTS_NPZ "model.weights.npz"
 
 /* What is left of it for later: the members, for their checksums. */
@@ -63,7 +64,7 @@ static bool is_json(const char *name) {
 static pawl_status add_value(reading *r, const zip_member *m, const char *name, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
     struct pawl_error ignored = ERROR_INIT;
-    TRY(zip_read_member(r->source, m, PAWL_MAX_VALUE_BYTES, &bytes, err));
+    TRY(zip_read_member(r->source, m, MAX_VALUE, &bytes, err));
     bool json =
         is_json(m->name) && json_check(bytes.data, bytes.size, m->name, &ignored) == PAWL_OK;
     r->usage.value_bytes += bytes.size;
@@ -101,8 +102,7 @@ static pawl_status add_member(reading *r, const zip_member *m, pawl_error *err) 
         archive_error_file(r->a, r->file, err);
         return PAWL_ELIMIT;
     }
-    if (m->bytes <= PAWL_MAX_VALUE_BYTES &&
-        m->bytes + r->usage.value_bytes <= FOREIGN_MAX_HDF5_VALUES) {
+    if (m->bytes <= MAX_VALUE && m->bytes + r->usage.value_bytes <= FOREIGN_MAX_HDF5_VALUES) {
         return add_value(r, m, name, err);
     }
     return add_bytes(r, m, name, err);

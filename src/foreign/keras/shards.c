@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define FILE_ENDING   ".weights.h5"
+#define MAX_VALUE     ((size_t)PAWL_MAX_VALUE_BYTES)
 #define MAX_FILE_NAME 255u /* bytes; as filesystems have it */
 
 typedef struct decoder {
@@ -143,8 +144,8 @@ static pawl_status take_map(decoder *d, pawl_error *err) {
 static pawl_status take_metadata(decoder *d, pawl_error *err) {
     json_span span;
     TRY(json_skip(&d->json, &span));
-    if (span.n > PAWL_MAX_VALUE_BYTES) {
-        return too_many("bytes of metadata", PAWL_MAX_VALUE_BYTES, err);
+    if (span.n > MAX_VALUE) {
+        return too_many("bytes of metadata", MAX_VALUE, err);
     }
     d->out->metadata = arena_printf(&d->out->memory, "%.*s", (int)span.n, span.text);
     return d->out->metadata != NULL ? PAWL_OK : error_nomem(err, span.n);
