@@ -3,6 +3,8 @@
 #include "foreign/formats.h"
 #include "foreign/dcp/read.h"
 #include "foreign/gguf/gguf.h"
+#include "foreign/hdf5/hdf5.h"
+#include "foreign/keras/keras.h"
 #include "foreign/numpy/numpy.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/torch/read.h"
@@ -77,4 +79,33 @@ const archive_format format_npz = {
     .unverified = NULL,
     .read = npz_read,
     .verify = npz_verify,
+};
+
+#define CHECKED_OF_HDF5                                                                            \
+    "what describes the tensors, with its checksums where there are any, that every byte can be "  \
+    "read, and the checksums of chunks that have one"
+#define NO_CHECKSUMS_OF_HDF5                                                                       \
+    "not checked: other values, because HDF5 files have no checksums of them"
+
+const archive_format format_hdf5 = {
+    .name = "HDF5",
+    .unverified = "checked: " CHECKED_OF_HDF5 "; " NO_CHECKSUMS_OF_HDF5,
+    .read = hdf5_read,
+    .verify = hdf5_verify,
+};
+
+const archive_format format_keras = {
+    .name = "Keras",
+    .unverified = NULL,
+    .read = keras_read,
+    .verify = keras_verify,
+};
+
+const archive_format format_keras_sharded = {
+    .name = "Keras, sharded",
+    .unverified =
+        "checked: the index against the files, " CHECKED_OF_HDF5 "; " NO_CHECKSUMS_OF_HDF5,
+    .read = keras_read_sharded,
+    .compare = keras_compare_sharded,
+    .verify = hdf5_verify,
 };

@@ -6,6 +6,8 @@
 #include "foreign/dcp/read.h"
 #include "foreign/formats.h"
 #include "foreign/gguf/gguf.h"
+#include "foreign/hdf5/hdf5.h"
+#include "foreign/keras/keras.h"
 #include "foreign/numpy/npy_header.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/torch/read.h"
@@ -79,6 +81,21 @@ static bool is_dcp(const looked *l) {
     return strcmp(l->name, DCP_METADATA) == 0;
 }
 
+static bool is_hdf5(const looked *l) {
+    return hdf5_looks_like(l->head, l->head_bytes);
+}
+
+static bool is_keras(const looked *l) {
+    return l->zip != NULL && zip_find(l->zip, "config.json") != NULL &&
+           (zip_find(l->zip, "model.weights.h5") != NULL ||
+            zip_find(l->zip, "model.weights.npz") != NULL ||
+            zip_find(l->zip, "model.weights.json") != NULL);
+}
+
+static bool is_keras_index(const looked *l) {
+    return ends_with(l->name, ".weights.json");
+}
+
 static bool is_torch_zip(const looked *l) {
     return l->zip != NULL && torch_is_in_zip(l->zip);
 }
@@ -115,6 +132,9 @@ static const struct {
     {is_torch_zip, &format_torch},
     {is_torch_stream, &format_torch_stream},
     {is_torch_tar, &format_torch_tar},
+    {is_keras, &format_keras},
+    {is_keras_index, &format_keras_sharded},
+    {is_hdf5, &format_hdf5},
     {is_npz, &format_npz},
     {is_npy, &format_npy},
     {is_safetensors, &format_safetensors},

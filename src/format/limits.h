@@ -68,6 +68,19 @@
 /* The header of a .npy, in bytes: numpy itself reads 10,000 at most, unless it is told. */
 #define FOREIGN_MAX_NPY_HEADER 1048576u
 
+/* HDF5 files: bytes of what is loaded at once, of an object header, of a node of a B-tree; levels
+ * of trees; of all files of a checkpoint together links, chunks, bytes of names and of attributes.
+ * Then bytes of a chunk that is compressed, in any format. */
+#define FOREIGN_MAX_HDF5_BLOCK  33554432u
+#define FOREIGN_MAX_HDF5_HEADER 4194304u
+#define FOREIGN_MAX_HDF5_NODE   1048576u
+#define FOREIGN_MAX_HDF5_LEVELS 16u
+#define FOREIGN_MAX_HDF5_LINKS  1000000u
+#define FOREIGN_MAX_HDF5_CHUNKS 131072u
+#define FOREIGN_MAX_HDF5_NAMES  33554432u
+#define FOREIGN_MAX_HDF5_VALUES 16777216u
+#define FOREIGN_MAX_CHUNK       67108864u
+
 /* Zip files: members, and bytes of what describes them. */
 #define FOREIGN_MAX_ZIP_MEMBERS   250000u
 #define FOREIGN_MAX_ZIP_DIRECTORY 33554432u
