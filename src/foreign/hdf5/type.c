@@ -109,7 +109,7 @@ static pawl_status decode_float(cursor *c, const type_head *h, hdf5_type *out, p
     out->swap = (h->bits & 1) != 0 ? h->bytes : 1;
     out->dtype = whole && !vax ? float_dtype(&l, h->bits >> 8 & 0xff, h->bits >> 4 & 3) : 0;
     if (out->dtype == 0) {
-        name_type(out, "FLOAT", (unsigned)precision);
+        name_type(out, "OTHER_FLOAT", (unsigned)precision);
     }
     return PAWL_OK;
 }
