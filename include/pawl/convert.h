@@ -33,7 +33,7 @@ typedef struct pawl_convert_item {
 /* The functions are called on the caller's thread, and must not use the checkpoint. */
 typedef struct pawl_convert_options {
     size_t struct_size;
-    /* Names of formats are those of pawl_convert_formats. [by the ending of the path, else "pawl"] */
+    /* One of pawl_convert_formats. [by the ending of the path, else "pawl"] */
     const char *to;
     /* Entries of these names, and those below them: NAME/... [all] */
     const char *const *only;
@@ -53,8 +53,8 @@ typedef struct pawl_convert_options {
     /* Each entry, ascending by name, before anything is written. [none] */
     void (*item)(void *context, const pawl_convert_item *item);
     void (*progress)(void *context, uint64_t done_bytes, uint64_t of_bytes); /* [none] */
-    int (*stop)(void *context); /* called now and then: not 0 ends it with PAWL_ECANCELED [none] */
     void *context;
+    int (*stop)(void *context); /* called now and then: not 0 ends it with PAWL_ECANCELED [none] */
 } pawl_convert_options;
 
 typedef struct pawl_convert_result {
@@ -65,18 +65,17 @@ typedef struct pawl_convert_result {
     uint64_t left_out, dropped; /* not converted */
     uint64_t bytes;             /* of the tensors, as they were written */
     uint64_t overflows;         /* numbers that a cast made infinite */
-    const char
-        *unverified; /* as of pawl_verify_result: what nothing in the source could show; NULL:
-                               every byte that was read was compared with a checksum. Lives until the
-                               checkpoint is closed */
+    /* As of pawl_verify_result: what nothing in the source can show; NULL: it has checksums of all.
+     * Lives until the checkpoint is closed. */
+    const char *unverified;
 } pawl_convert_result;
 
 /* The formats that can be written, separated by ", ". */
 PAWL_API const char *pawl_convert_formats(void);
 
 /*
- * Writes the entries of a checkpoint to `path`, which must not be there yet; to "pawl": a run, which
- * may, and gets one more step. `options` may be NULL.
+ * Writes the entries of a checkpoint to `path`, which must not be there yet; to "pawl": a run,
+ * which may, and gets one more step. `options` may be NULL.
  *
  * All of it is written under another name in the same directory, and made durable; then it gets its
  * own name. What fails, or is stopped, leaves nothing behind; what is killed leaves a directory

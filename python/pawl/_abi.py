@@ -683,8 +683,8 @@ class ConvertOptions(Struct):
         ("dry_run", c_int),
         ("item", CONVERT_FUNCTION),
         ("progress", PROGRESS_FUNCTION),
-        ("stop", STOP_FUNCTION),
         ("context", c_void_p),
+        ("stop", STOP_FUNCTION),
     ]
 
 

@@ -160,7 +160,6 @@ def convert(
         Damaged: the source is not what was written.
     """
     kept: list[Any] = []
-    entries: list[Converted] = []
     options = _options(to, only, rename or {}, cast, kept)
     options.drop = drop
     options.dry_run = dry_run
@@ -169,29 +168,29 @@ def convert(
         options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
     with contextlib.ExitStack() as opened, shown(progress, "converting") as tell:
         checkpoint = source if isinstance(source, Checkpoint) else opened.enter_context(Checkpoint(source))
-        callbacks = opened.enter_context(Callbacks())
+        return _convert(checkpoint, os.fsencode(path), options, tell)
+
+
+def _convert(checkpoint: Checkpoint, path: bytes, options: _abi.ConvertOptions, tell: Progress | None) -> Conversion:
+    entries: list[Converted] = []
+    result = _abi.ConvertResult()
+    with Callbacks() as callbacks, checkpoint._used() as pointer:
         options.item = _abi.CONVERT_FUNCTION(callbacks.kept(1, lambda item: entries.append(_converted(item.contents))))
         options.progress = callbacks.progress(tell)
         options.stop = callbacks.stop
-        result = _abi.ConvertResult()
-        with checkpoint._used() as pointer:
-            status = lib.pawl_convert(
-                pointer, os.fsencode(path), ctypes.byref(options), ctypes.byref(result), error_handle()
-            )
-            callbacks.raise_kept()
-            check(status)
-            unverified = decode(result.unverified)
-    del kept
-    return Conversion(
-        format=decode(result.format) or "",
-        entries=tuple(entries),
-        tensors=result.tensors,
-        values=result.values,
-        renamed=result.renamed,
-        cast=result.cast,
-        left_out=result.left_out,
-        dropped=result.dropped,
-        bytes=result.bytes,
-        overflows=result.overflows,
-        unverified=unverified,
-    )
+        status = lib.pawl_convert(pointer, path, ctypes.byref(options), ctypes.byref(result), error_handle())
+        callbacks.raise_kept()
+        check(status)
+        return Conversion(
+            format=decode(result.format) or "",
+            entries=tuple(entries),
+            tensors=result.tensors,
+            values=result.values,
+            renamed=result.renamed,
+            cast=result.cast,
+            left_out=result.left_out,
+            dropped=result.dropped,
+            bytes=result.bytes,
+            overflows=result.overflows,
+            unverified=decode(result.unverified),
+        )

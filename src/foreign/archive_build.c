@@ -144,7 +144,7 @@ static void place_part(const archive *a, pawl_dtype dtype, const archive_part *p
 
 static pawl_status copy_parts(archive *a, const archive_tensor *t, record_entry *e,
                               pawl_error *err) {
-    static int64_t zeros[PAWL_MAX_NDIM];
+    static const int64_t zeros[PAWL_MAX_NDIM];
     if (t->part_count > FORMAT_MAX_PIECES) {
         return too_many("parts of one tensor", FORMAT_MAX_PIECES, err);
     }
@@ -156,8 +156,8 @@ static pawl_status copy_parts(archive *a, const archive_tensor *t, record_entry 
         const archive_part *part = &t->parts[i];
         record_piece *piece = &e->pieces[i];
         place_part(a, t->dtype, part, piece);
-        piece->box_offset = zeros;
-        piece->box_extent = (int64_t *)e->shape; /* nobody writes to it */
+        piece->box_offset = (int64_t *)zeros;    /* nobody writes to it, */
+        piece->box_extent = (int64_t *)e->shape; /* nor to this */
         if (part->box_offset != NULL) {
             TRY(copy_numbers(a, part->box_offset, t->ndim, &piece->box_offset, err));
             TRY(copy_numbers(a, part->box_extent, t->ndim, &piece->box_extent, err));

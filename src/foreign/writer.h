@@ -41,7 +41,7 @@ typedef struct writer_job {
     size_t count;
     uint64_t shard_bytes; /* several files of at most about so many; 0: one */
     void *context;
-    /* Tells all tensors that will be read, by their numbers, in the order of `read`. Once, first. */
+    /* Once, first: all tensors that will be read, by their numbers, in the order of `read`. */
     pawl_status (*begin)(void *context, const size_t *order, size_t n, pawl_error *err);
     /* Reads the next tensor. */
     pawl_status (*read)(void *context, writer_take take, void *to, pawl_error *err);

@@ -427,6 +427,25 @@ static void compare(pawl_checkpoint *a, const char *path, const pawl_storage *st
     pawl_checkpoint_close(b);
 }
 
+static void on_item(void *context, const pawl_convert_item *item) {
+    int *converted = context;
+    HANDED_OUT(pawl_convert_item, item);
+    *converted += item->fate == PAWL_CONVERTED;
+}
+
+static void convert(pawl_checkpoint *from, const char *path) {
+    int converted = 0;
+    char there[4096];
+    pawl_convert_options options = {
+        .struct_size = sizeof options, .drop = 1, .item = on_item, .context = &converted};
+    ADD_pawl_convert_options(&options);
+    OUTPUT(pawl_convert_result, result);
+    (void)snprintf(there, sizeof there, "%s-converted.safetensors", path);
+    must("convert", pawl_convert(from, there, &options, result, err));
+    printf("convert: %s, %d tensors, %d items\n", result->format, (int)result->tensors, converted);
+    OUTPUT_END(pawl_convert_result, result);
+}
+
 /* Flips a byte in the middle of the step's data file. */
 static void damage(pawl_checkpoint *checkpoint) {
     char path[4096];
@@ -529,6 +548,7 @@ int main(int argc, char **argv) {
     must("open step", pawl_checkpoint_open(path, &options, &checkpoint, err));
     look_into(checkpoint);
     compare(checkpoint, path, storage);
+    convert(checkpoint, path);
     verify(checkpoint, "verify");
     damage(checkpoint);
     verify(checkpoint, "verify damage");

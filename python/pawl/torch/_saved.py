@@ -105,6 +105,9 @@ def load(path: str | os.PathLike[str], map_location: torch.device | str | None =
             error = NotFound(f"{os.fspath(path)} has no object that pawl.torch.save has written")
             error.found = f"a checkpoint of step {checkpoint.step} with {len(checkpoint)} entries"
             error.next = "use pawl.torch.Checkpointer(...).restore() for a training job, pawl.open for single tensors"
+            if checkpoint.format != "pawl":
+                error.found = f"a checkpoint of another tool ({checkpoint.format}) with {len(checkpoint)} entries"
+                error.next = "load it with the tool that wrote it, or single tensors with pawl.open"
             raise error
         checkpoint.restore(state, supply=supply)
     if map_location is not None:

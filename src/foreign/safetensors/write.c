@@ -3,7 +3,6 @@
 #include "foreign/safetensors/safetensors.h"
 
 #include "format/format.h"
-#include "tensor/tensor.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a tensor bundle: the bytes of all tensors, one behind the other, and an index, which is a
- * table of LevelDB with a record of protobuf for each (tensorflow/core/protobuf/tensor_bundle.proto).
+ * table of LevelDB with a record of protobuf for each (tensor_bundle.proto of TensorFlow).
  * The index is written last: without it there is no checkpoint.
  */
 #include "foreign/tensorflow/write.h"

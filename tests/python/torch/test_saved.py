@@ -515,7 +515,7 @@ class BesideTorch(Saved):
                 torch.load(path)
         with self.assertRaisesRegex(pawl.NotFound, "(?s)there is no checkpoint here.*an empty directory"):
             pawl.torch.load(self.directory / "empty")
-        with self.assertRaisesRegex(pawl.UsageError, "a PyTorch file"):
+        with self.assertRaisesRegex(pawl.NotFound, r"(?s)another tool \(PyTorch\).*pawl.open"):
             pawl.torch.load(self.file)
 
     def test_code_in_a_file(self):

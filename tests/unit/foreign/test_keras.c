@@ -30,7 +30,7 @@ static void test_a_keras_file(void **state) {
     float kernel[16], bias[2];
     made_put_sample(*state, "keras/nested.keras", "m.keras");
     assert_ok(made_archive(*state, &format_keras, "m.keras", &w, &err), &err);
-    assert_string_equal(w->format, "keras");
+    assert_string_equal(w->format, "Keras");
     assert_entry(w, "layers/dense/vars/0", "F32 [4, 4] 1 parts");
     assert_entry(w, "layers/dense_3/vars/1", "F32 [2] 1 parts");
     assert_entry(w, "layers/dense_2/vars@name", "string d_2");
@@ -188,7 +188,7 @@ static void test_sharded_weights(void **state) {
     struct source *w;
     put_shards(*state, MAP(G "," BOTH));
     assert_ok(made_archive(*state, &format_keras_sharded, INDEX, &w, &err), &err);
-    assert_string_equal(w->format, "keras, sharded");
+    assert_string_equal(w->format, "Keras, sharded");
     assert_int_equal(w->files, 2);
     assert_int_equal(w->entries, 11 + 1 + 1);
     assert_tensor(w, "x", x);
