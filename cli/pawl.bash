@@ -53,7 +53,7 @@ _pawl() {
     previous=${words[${#words[@]} - 2]}
     COMPREPLY=()
     if ((${#words[@]} == 2)); then
-        mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff rm gc rebuild doctor help --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff convert rm gc rebuild doctor help --help --version" -- "$word")
         return
     fi
     case $verb in
@@ -62,6 +62,7 @@ _pawl() {
     show) options=' --structure --edge --full --json --no-progress --help' ;;
     verify) options=' --all --json --no-progress --help' ;;
     diff) options=' --structure --full --json --no-progress --help' ;;
+    convert) options=' --full --dry-run --to --only --rename --cast --drop --shard-size --json --no-progress --help' ;;
     rm) options=' --force --wait --json --no-progress --help' ;;
     gc) options=' --full --dry-run --wait --json --no-progress --help' ;;
     rebuild) options=' --force --wait --json --no-progress --help' ;;
@@ -69,15 +70,15 @@ _pawl() {
     help) options=' --help' ;;
     esac
     case $previous in
-    --edge | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) return ;;
+    --edge | --to | --only | --rename | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) return ;;
     help)
-        mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff rm gc rebuild doctor help " -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff convert rm gc rebuild doctor help " -- "$word")
         return
         ;;
     esac
     for ((i = 2; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-        --edge | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) ((i++)) ;;
+        --edge | --to | --only | --rename | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) ((i++)) ;;
         -*) ;;
         *) ((operands++)) || run=${words[i]} ;;
         esac

@@ -10,9 +10,11 @@
 #define COMMON (OPTION_HELP | OPTION_JSON)
 
 const char operand_help[] =
-    "RUN is the directory of a run; 'ls', 'show', 'verify' and 'diff' also take weights of other "
-    "tools: a .safetensors file, or a directory that holds a model.safetensors.index.json or one "
-    "such file. STEP is the number of one of its checkpoints, or 'newest' (or "
+    "RUN is the directory of a run; 'ls', 'show', 'verify', 'diff' and 'convert' also take "
+    "checkpoints of other tools: files of PyTorch, directories of its DCP, safetensors files, "
+    "alone "
+    "or with an index, .npz and .npy, HDF5, .keras and GGUF. What a file is, its contents say. "
+    "STEP is the number of one of its checkpoints, or 'newest' (or "
     "'latest') for the newest committed one, which is also taken when no STEP is given.\n"
     "The last '@' separates RUN from STEP only if a number, 'newest' or 'latest' follows it. For a "
     "directory that is itself named 'run@7' or 'run@7b', write 'run@7/' or 'run@7b/'.";
@@ -105,9 +107,8 @@ const verb verbs[] = {
         .description =
             "Lists every step of a run: committed, unfinished or damaged, when it was saved, how "
             "large it is, its metrics, and whether it is pinned or being read. No data file is "
-            "opened; to know that the bytes are good, use 'pawl verify'. Of weights of other "
-            "tools: "
-            "their format, size, and how many files and entries they have.",
+            "opened; to know that the bytes are good, use 'pawl verify'. Of checkpoints of other "
+            "tools: their format, size, and how many files and entries they have.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_STATS | OPTION_FULL,
         .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
@@ -158,8 +159,8 @@ const verb verbs[] = {
         .description =
             "Reads every file of a checkpoint, compares it with its checksums, goes on after "
             "damage, and prints each problem with the file, the byte range and the entry in it. "
-            "safetensors files of other tools have no checksums: what was checked of them, and "
-            "what could not be, is said.",
+            "Files of other tools have no checksums, or not of everything: what was checked of "
+            "them, and what could not be, is said.",
         .operands = {{OPERAND_RUN_STEP, "RUN[@STEP]", false}},
         .options = COMMON | OPTION_ALL | OPTION_NO_PROGRESS,
         .examples = {{"pawl verify runs/7", "the newest checkpoint"},
@@ -189,7 +190,8 @@ const verb verbs[] = {
         .description =
             "Reads a checkpoint, of a run or of another tool, and writes it as DST: a step of a "
             "run, "
-            "or a file or directory of another tool. Formats that are written: pawl, safetensors. "
+            "or a file or directory of another tool. Formats that are written: pawl, "
+            "safetensors, torch, dcp, tensorflow, npz, npy. "
             "DST must not be there, unless it is a run, which gets one more step: the one that "
             "follows it as in RUN@STEP, else that of the source, else 0.\n"
             "All is written under another name first, and made durable: what fails, or is "
@@ -199,9 +201,10 @@ const verb verbs[] = {
         .options = COMMON | OPTION_TO | OPTION_ONLY | OPTION_RENAME | OPTION_CAST | OPTION_DROP |
                    OPTION_SHARD_SIZE | OPTION_DRY_CONVERT | OPTION_FULL | OPTION_NO_PROGRESS,
         .examples = {{"pawl convert runs/7 model.safetensors", "the newest checkpoint"},
-                     {"pawl convert --only model --rename model= --cast BF16 --shard-size 5GB --to "
-                      "safetensors runs/7 hf",
-                      "the model alone, in several files"},
+                     {"pawl convert --only model --rename model= --cast BF16 runs/7 m.pt",
+                      "the model alone, for PyTorch, smaller"},
+                     {"pawl convert --to safetensors --shard-size 5GB runs/7 hf",
+                      "in several files, with an index"},
                      {"pawl convert weights.gguf runs/9", "a run that begins with these weights"}},
         .run = verb_convert,
     },

@@ -7,13 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENDING  ".safetensors"
-#define WEIGHTS "model.safetensors"
-#define INDEX   "model.safetensors.index.json"
+#define ENDING      ".safetensors"
+#define KERAS_INDEX ".weights.json"
+#define WEIGHTS     "model.safetensors"
+#define INDEX       "model.safetensors.index.json"
 
-static bool ends_as_weights(const char *name) {
+static bool ends_with(const char *name, const char *ending) {
     size_t n = strlen(name);
-    return n > sizeof(ENDING) - 1 && strcmp(name + n - (sizeof(ENDING) - 1), ENDING) == 0;
+    size_t of = strlen(ending);
+    return n > of && strcmp(name + n - of, ending) == 0;
+}
+
+/* One that, alone in a directory, is what the directory means. */
+static bool is_other(const char *name) {
+    return foreign_opens(name) &&
+           (!ends_with(name, ".bin") || strcmp(name, "pytorch_model.bin") == 0);
 }
 
 /* Does only a run's directory, or a step's, have this name? Then what else is there is not looked
@@ -38,12 +46,20 @@ typedef struct sight {
     const char *weights, *index; /* of those names */
     const char *file, *other_index;
     size_t files, indexes;
+    const char *other; /* of another format, by its name */
+    size_t others;
 } sight;
 
 static void note_name(sight *s, const char *name) {
     s->own = s->own || is_own(name);
-    s->whole = strcmp(name, DCP_METADATA) == 0 ? name : s->whole;
-    if (name[0] == '.' || (!ends_as_weights(name) && !safetensors_is_index(name))) {
+    s->whole = strcmp(name, DCP_METADATA) == 0 || ends_with(name, KERAS_INDEX) ? name : s->whole;
+    if (name[0] == '.') {
+        return;
+    }
+    if (!ends_with(name, ENDING) && !safetensors_is_index(name)) {
+        bool opens = is_other(name);
+        s->other = opens && s->others == 0 ? name : s->other;
+        s->others += opens;
         return;
     }
     s->weights = strcmp(name, WEIGHTS) == 0 ? name : s->weights;
@@ -53,6 +69,16 @@ static void note_name(sight *s, const char *name) {
     } else {
         s->file = s->files++ == 0 ? name : s->file;
     }
+}
+
+static pawl_status which_other(const store *in, const sight *s, pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND,
+              "there are several checkpoints of other tools, and nothing says which is meant");
+    error_path(err, "%s", in->root);
+    error_expected(err, "one file");
+    error_found(err, "%zu files, the first is %.200s", s->others, s->other);
+    error_next(err, "name one of them: %.300s/%.200s", in->root, s->other);
+    return PAWL_ENOTFOUND;
 }
 
 static pawl_status which_one(const store *in, const sight *s, pawl_error *err) {
@@ -68,6 +94,21 @@ static pawl_status which_one(const store *in, const sight *s, pawl_error *err) {
     return PAWL_ENOTFOUND;
 }
 
+/* NULL: nothing, or nothing says which one. */
+static const char *choose(const sight *s) {
+    const char *named = s->whole != NULL ? s->whole : s->weights != NULL ? s->weights : s->index;
+    if (named != NULL) {
+        return named;
+    }
+    if (s->indexes > 0) {
+        return s->indexes == 1 ? s->other_index : NULL;
+    }
+    if (s->files > 0) {
+        return s->files == 1 ? s->file : NULL;
+    }
+    return s->others == 1 ? s->other : NULL;
+}
+
 pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     char **names;
@@ -78,20 +119,15 @@ pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_
     for (size_t i = 0; i < count; i++) {
         note_name(&seen, names[i]);
     }
-    if (seen.own || (seen.whole == NULL && seen.files + seen.indexes == 0)) {
+    if (seen.own) {
         return PAWL_OK;
     }
-    const char *chosen = seen.whole != NULL     ? seen.whole
-                         : seen.weights != NULL ? seen.weights
-                                                : seen.index;
-    if (chosen == NULL && seen.indexes == 1) {
-        chosen = seen.other_index;
-    }
-    if (chosen == NULL && seen.indexes == 0 && seen.files == 1) {
-        chosen = seen.file;
+    const char *chosen = choose(&seen);
+    if (chosen == NULL && seen.files + seen.indexes > 0) {
+        return which_one(s, &seen, err);
     }
     if (chosen == NULL) {
-        return which_one(s, &seen, err);
+        return seen.others > 1 ? which_other(s, &seen, err) : PAWL_OK;
     }
     snprintf(name, STORE_MAX_PATH, "%s", chosen);
     *found = true;

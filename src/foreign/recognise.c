@@ -168,6 +168,11 @@ static pawl_status is_nothing_known(const store *s, const looked *l, pawl_error 
     if (l->size == 0) {
         error_found(err, "an empty file");
         error_next(err, "look for what should have written it: nothing is in it");
+    } else if (ends_with(l->name, ".index")) {
+        error_found(err, "a file of a TensorFlow checkpoint, by its name");
+        error_next(err,
+                   "pawl cannot read it yet: load it with TensorFlow or Keras, and save the state "
+                   "into a new directory through pawl");
     } else {
         error_found(err, "%llu bytes that begin with %s", (unsigned long long)l->size, head);
         error_next(err,

@@ -13,9 +13,9 @@
 #define NEXT_ORBAX                                                                                 \
     "pawl cannot read it yet: load it with Orbax, and save the state into a new directory "        \
     "through pawl"
-#define NEXT_OTHER                                                                                 \
-    "pawl cannot read it yet: load it with the tool that wrote it, and save the state into a new " \
-    "directory through pawl"
+#define NEXT_OPEN                                                                                  \
+    "this is no run: look at it with pawl show, convert it into a new run with pawl convert, or "  \
+    "restore a state from it with pawl_checkpoint_restore"
 
 typedef struct sign {
     const char *pattern; /* as in a shell */
@@ -25,8 +25,11 @@ typedef struct sign {
 
 /* The first that fits counts; names that only one tool uses come first. */
 static const sign signs[] = {
-    {".metadata", false, {"a PyTorch distributed checkpoint (DCP)", NEXT_TORCH}},
-    {"__*_*.distcp", false, {"a PyTorch distributed checkpoint (DCP)", NEXT_TORCH}},
+    {".metadata", false, {"a PyTorch distributed checkpoint (DCP)", NEXT_OPEN}},
+    {"__*_*.distcp",
+     false,
+     {"an unfinished PyTorch distributed checkpoint (DCP): its .metadata is missing",
+      "it was not saved to its end, or not copied whole: take another one, or get .metadata"}},
     {"latest_checkpointed_iteration.txt", false, {"checkpoints of Megatron-LM", NEXT_TORCH}},
     {"iter_[0-9][0-9][0-9][0-9][0-9][0-9][0-9]", true, {"checkpoints of Megatron-LM", NEXT_TORCH}},
     {"global_step[0-9]*", true, {"checkpoints of DeepSpeed", NEXT_TORCH}},
@@ -43,21 +46,17 @@ static const sign signs[] = {
      false,
      {"a TensorFlow checkpoint", NEXT_TENSORFLOW}},
     {"*.index", false, {"a TensorFlow checkpoint", NEXT_TENSORFLOW}},
-    {"*.keras", false, {"a Keras model", NEXT_TENSORFLOW}},
-    {"*.h5", false, {"an HDF5 file, such as older Keras weights", NEXT_TENSORFLOW}},
-    {"*.hdf5", false, {"an HDF5 file, such as older Keras weights", NEXT_TENSORFLOW}},
-    {"*.safetensors",
-     false,
-     {"safetensors weights, without a manifest of pawl",
-      "these are weights, not a run: look at them with pawl show, restore a state from them with "
-      "pawl_checkpoint_restore, and save the state into a new directory through pawl"}},
-    {"*.ckpt", false, {"a PyTorch Lightning checkpoint", NEXT_TORCH}},
-    {"*.pt", false, {"a PyTorch file", NEXT_TORCH}},
-    {"*.pth", false, {"a PyTorch file", NEXT_TORCH}},
-    {"pytorch_model*.bin", false, {"PyTorch weights", NEXT_TORCH}},
-    {"*.gguf", false, {"GGUF weights", NEXT_OTHER}},
-    {"*.npz", false, {"a NumPy archive", NEXT_OTHER}},
-    {"*.npy", false, {"a NumPy array", NEXT_OTHER}},
+    {"*.keras", false, {"a Keras model", NEXT_OPEN}},
+    {"*.h5", false, {"an HDF5 file, such as older Keras weights", NEXT_OPEN}},
+    {"*.hdf5", false, {"an HDF5 file, such as older Keras weights", NEXT_OPEN}},
+    {"*.safetensors", false, {"safetensors weights", NEXT_OPEN}},
+    {"*.ckpt", false, {"a PyTorch Lightning checkpoint", NEXT_OPEN}},
+    {"*.pt", false, {"a PyTorch file", NEXT_OPEN}},
+    {"*.pth", false, {"a PyTorch file", NEXT_OPEN}},
+    {"pytorch_model*.bin", false, {"PyTorch weights", NEXT_OPEN}},
+    {"*.gguf", false, {"GGUF weights", NEXT_OPEN}},
+    {"*.npz", false, {"a NumPy archive", NEXT_OPEN}},
+    {"*.npy", false, {"a NumPy array", NEXT_OPEN}},
 };
 
 /* Patterns such as "*.h5" fit files of many programs. */

@@ -25,9 +25,9 @@ def options(verb):
 
 
 class Options(unittest.TestCase):
-    def test_the_overview_lists_the_ten_verbs(self):
+    def test_the_overview_lists_all_verbs(self):
         self.assertEqual(
-            verbs(), ["ls", "top", "show", "verify", "diff", "rm", "gc", "rebuild", "doctor",
+            verbs(), ["ls", "top", "show", "verify", "diff", "convert", "rm", "gc", "rebuild", "doctor",
                       "help"])
 
     def test_help_of_every_verb_ends_with_its_exit_codes(self):

@@ -296,7 +296,7 @@ static void test_r09_nothing_to_open(void **state) {
     pawl_catalog *catalog = NULL;
     put_embedding(f, "a.safetensors", 0);
     assert_fails(pawl_catalog_open(f->dir.path, NULL, &catalog, f->err), PAWL_ENOTFOUND, f->err);
-    assert_says(pawl_error_get(f->err, PAWL_ERROR_NEXT), "look at them with pawl show");
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_NEXT), "look at it with pawl show");
     put_embedding(f, "b.safetensors", 0);
     assert_fails(pawl_checkpoint_open(f->dir.path, NULL, &c, f->err), PAWL_ENOTFOUND, f->err);
     assert_says(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "several files of weights");
@@ -324,7 +324,7 @@ static void test_files_of_visitors_make_no_run(void **state) {
                         "only files that a restore or a doctor left behind");
     put_embedding(f, "weights.safetensors", 0);
     assert_fails(pawl_catalog_open(f->dir.path, NULL, &catalog, f->err), PAWL_ENOTFOUND, f->err);
-    assert_says(pawl_error_get(f->err, PAWL_ERROR_NEXT), "these are weights, not a run");
+    assert_says(pawl_error_get(f->err, PAWL_ERROR_NEXT), "this is no run");
     open_at(f, f->dir.path);
     assert_embedding(f);
     put_empty(f, "reserve");

@@ -448,7 +448,7 @@ static void test_r09_another_tools_file_is_recognised(void **state) {
     make_file(f, "model.pt");
     assert_refused(below(f, "model.pt"), false, PAWL_EUSAGE, &err);
     assert_string_equal(err.found, "a file: a PyTorch file, by its name");
-    assert_says(err.next, "load it with PyTorch");
+    assert_says(err.next, "convert it into a new run with pawl convert");
 }
 
 static void test_p08_a_broken_link(void **state) {
