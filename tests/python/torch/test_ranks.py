@@ -280,6 +280,10 @@ class Ranks(support.InDirectory):
         self.assertNotEqual(found[0][0], found[1][0])
         with pawl.open(self.run_path) as checkpoint:
             self.assertTrue(checkpoint.entry("loader").per_rank)
+        done = self.program(LOADER, self.run_path, 9, ranks=1, check=False)
+        self.assertRegex(
+            done.stderr, r'each rank has its own "loader": the checkpoint is of 2 ranks, the state of 1 rank'
+        )
 
     def launched(self, total, nodes, options):
         """The job, on two ranks, by a launcher on each node; what the first of them has printed."""
