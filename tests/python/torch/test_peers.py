@@ -104,7 +104,7 @@ said = []
 
 
 def go(*_progress):
-    if rank == who:
+    while rank == who:  # whoever lets it go on
         os.kill(os.getpid(), number)
 
 
