@@ -278,6 +278,10 @@ class Tensor(Struct):
 READY_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
+# context, copies, how many, ticket, error.
+START_OUT_FUNCTION = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p)
+
+
 class Memory(Struct):
     _fields_ = [
         ("struct_size", c_size_t),

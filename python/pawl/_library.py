@@ -34,6 +34,7 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {
     "pawl_error_get": (_TEXT, [_HANDLE, c_int]),
     "pawl_dtype_bits": (c_int, [c_int]),
     "pawl_shadow_memory": (_STATUS, [POINTER(_abi.Shadow), POINTER(_abi.Memory), _HANDLE]),
+    "pawl_copy_failed": (_STATUS, [_HANDLE, c_int, c_void_p, _TEXT]),
     "pawl_state_new": (_STATUS, [_OUT, _HANDLE]),
     "pawl_state_free": (None, [_HANDLE]),
     "pawl_state_add_tensors": (_STATUS, [_HANDLE, POINTER(_abi.Tensor), c_size_t, _HANDLE]),

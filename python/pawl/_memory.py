@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ._abi import Dtype
 from ._error import UsageError
 from ._library import lib
-from ._shadow import Shadow
 
 # ---- types of elements ---------------------------------------------------------------------------
 
@@ -113,6 +112,14 @@ def typestr_of(dtype: Dtype) -> str | None:
 # ---- memory --------------------------------------------------------------------------------------
 
 
+class Provider(Protocol):
+    """Copies a tensor to host memory in its own way."""
+
+    @property
+    def address(self) -> int:
+        """Of its ``pawl_memory``."""
+
+
 class Memory(NamedTuple):
     """Memory of somebody else's array.
 
@@ -125,7 +132,7 @@ class Memory(NamedTuple):
         owner: what keeps the memory alive as long as it is referenced.
         parts: its elements are the parts of complex numbers: the array has no last dimension of 2,
             `shape` has.
-        shadow: this is a copy of a tensor, and `shadow` tells when it is complete; None: it is the tensor's own.
+        provider: copies it, or tells when a copy of it is complete; None: it is read as it is.
     """
 
     dtype: Dtype
@@ -135,7 +142,7 @@ class Memory(NamedTuple):
     writable: bool
     owner: object
     parts: bool = False
-    shadow: Shadow | None = None
+    provider: Provider | None = None
 
 
 def _of_complex128(memory: Memory) -> Memory:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -19,7 +20,7 @@ from typing import Any
 from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._callbacks import Callbacks
-from ._error import Error, UsageError, check, decode, error_handle, failure, keep, log_text
+from ._error import Canceled, Error, Timeout, UsageError, check, decode, error_handle, failure, keep, log_text
 from ._group import Group, calling
 from ._handle import (
     Handle,
@@ -34,6 +35,7 @@ from ._handle import (
 from ._interrupt import Interruptible
 from ._library import lib
 from ._progress import Progress, shown
+from ._refusal import Refusal
 from ._report import Report
 from ._restore import Supply, refuse_read_only, restore_by, restore_options
 from ._state import State, require_state
@@ -249,6 +251,7 @@ class Run(Handle):
         self._deadline_s = deadline_s
         self._group = group
         self._on_busy = _choice("on_busy", on_busy, OnBusy)
+        self._retry_of: int | None = None  # see _wait_for_previous()
         self._reading: set[State] = set()  # states whose tensors a save may still read
         self._closing = threading.RLock()  # another call of close() returns when the run is closed
         retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
@@ -375,15 +378,62 @@ class Run(Handle):
         """
         require_state(state)
         step = whole_number("step", step)
-        options, kept = self._save_options(metrics, pin)
+        try:
+            options, kept = self._save_options(metrics, pin)
+        except Exception as why:
+            self._does_not_save(step, why)
+            raise
         end = self._end(timeout)
+        self._give_up_retry(step)
         if self._on_busy == OnBusy.WAIT:
-            self._wait(timeout)
+            self._wait_for_previous(step, timeout)
         with self._held() as pointer, state._held() as saved:
             options.deadline_s = max(end - time.monotonic(), 0.0) or -1.0  # 0 would be the run's
             self._reading.add(state)
             self._asked(lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle()))
         del kept
+
+    def _wait_for_previous(self, step: int, timeout: float | None) -> None:
+        """As ``pawl_save`` does, but answers Ctrl-C.
+
+        Ranks may learn of a failure at different calls, this one by `save` and others by `wait`. So what one of them
+        gave up is only logged here; and where this call does no more than raise another failure, the call after it
+        is for the same step, or tells the others that it was not.
+        """
+        try:
+            self._wait(timeout)
+        except Error as why:
+            if self._group is None:
+                raise
+            if isinstance(why, Canceled):
+                logger.warning("%s", why)
+            elif not isinstance(why, Timeout):  # of which pawl_save tells the others
+                self._retry_of = step
+                raise
+
+    def _give_up_retry(self, step: int) -> None:
+        retry_of, self._retry_of = self._retry_of, None
+        if retry_of is not None and retry_of != step:
+            why = Canceled("save raised an earlier failure instead of beginning this, and was not called again for it")
+            why.status = Status.ECANCELED
+            self._does_not_save(retry_of, why)
+
+    def _does_not_save(self, step: int, why: Exception) -> None:
+        """Tells the other ranks, where there are any, that this one cannot save `step`: they need not wait for it."""
+        if self._group is None or self._group.world_size == 1:
+            return
+        state = Refusal(why).state
+        options = _abi.SaveOptions()
+        options.deadline_s = -1.0  # of the save before
+        try:
+            if not isinstance(why, Timeout):
+                with contextlib.suppress(Error):  # it is in the log
+                    self._wait(None)
+            with self._held() as pointer, state._held() as refused:
+                check(lib.pawl_save(pointer, refused, step, ctypes.byref(options), error_handle()))
+            self._wait(None)
+        except Error as how:
+            logger.debug("this rank does not save step %d: %s", step, how)
 
     def _asked(self, status: int) -> None:
         """After a call that asks whether to end: raises what ended it, a signal handler or pawl."""
@@ -414,7 +464,12 @@ class Run(Handle):
         """
         require_state(state)
         step = whole_number("step", step)
-        options, kept = self._save_options(metrics, pin)
+        try:
+            options, kept = self._save_options(metrics, pin)
+        except Exception as why:
+            self._does_not_save(step, why)
+            raise
+        self._give_up_retry(step)
         with self._held() as pointer, state._held() as saved:
             self._reading.add(state)
             self._asked(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace_s, error_handle()))

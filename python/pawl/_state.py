@@ -156,8 +156,8 @@ class _Described:
             memories, shape = [memory], memory.shape
             out.data = memory.address
             out.strides = self._pointer(f"{name}: strides", memory.strides) if memory.strides else None
-        if memories[0].shadow is not None:
-            out.memory = memories[0].shadow.address
+        if memories[0].provider is not None:
+            out.memory = memories[0].provider.address
         out.dtype = memories[0].dtype
         out.ndim = len(shape)
         out.shape = self._pointer(f"{name}: shape", shape)

@@ -344,7 +344,7 @@ class Checkpointer:
         if is_sharded(live.tensor):
             return sharded(live.name, live.tensor, memory_tensor, completion, **live.what)
         replicated = self._group is not None and (restoring or not live.copied)
-        memory = memory_of(live.name, memory_tensor)._replace(shadow=completion)
+        memory = memory_of(live.name, memory_tensor)._replace(provider=completion)
         return Tensor(memory, replicated=replicated, **live.what)
 
     def _aside(self, tensor: torch.Tensor) -> _streams.Aside | None:
@@ -480,8 +480,11 @@ class Checkpointer:
         Raises:
             Error: what the save before failed with; nothing was started then: call it again to save.
             UsageError: something that cannot be saved, by name.
+
+        With several ranks a save of which one rank raises something fails on all: `wait`, or the next `save`, names
+        the rank there and what it said. Later saves are made by all of them again.
         """
-        state = self._ready()
+        state = self._ready_or_tell()
         self._warn_of_newer()
         self._begins()  # before: whatever interrupts the call, the next step is fenced
         self.run.save(state, self.steps, metrics=metrics, pin=pin)
@@ -512,10 +515,18 @@ class Checkpointer:
         if self._last_step == self.steps and self._in_flight:
             self.run.wait(self._grace_s)
             return
-        state = self._ready()
+        state = self._ready_or_tell()
         self._begins()
         self.run.save_final(state, self.steps, self._grace_s, metrics=metrics)
         self._in_flight, self._fenced = False, True
+
+    def _ready_or_tell(self) -> State:
+        """`_ready`; the other ranks learn what this one fails with, and do not wait for its part."""
+        try:
+            return self._ready()
+        except Exception as why:
+            self.run._does_not_save(self.steps, why)
+            raise
 
     def _ready(self) -> State:
         """The state, as it is to be saved now."""

@@ -158,7 +158,7 @@ def replica_of(name: str, tensor: Any) -> tuple[int, int]:
 
 
 def sharded(name: str, tensor: Any, local: torch.Tensor, shadow: Shadow | None = None, **what: Any) -> Tensor:
-    """A DTensor as the box of it that this process holds, in the memory of `local`; `shadow` as in ``Memory``."""
+    """A DTensor as the box of it that this process holds, in the memory of `local`; `shadow`: completes it."""
     refuse_float4(name, tensor)
     replica, count = replica_of(name, tensor)
     chunks = tensor.__create_chunk_list__() if local.numel() > 0 else []
@@ -168,7 +168,7 @@ def sharded(name: str, tensor: Any, local: torch.Tensor, shadow: Shadow | None =
     offset: tuple[int, ...] = tuple(chunks[0].offsets) if chunks else (0,) * len(shape)
     if tensor.dtype == torch.complex128:
         shape, offset = (*shape, 2), (*offset, 0)
-    memory = memory_of(name, local)._replace(shadow=shadow)
+    memory = memory_of(name, local)._replace(provider=shadow)
     if not chunks:
         memory = memory._replace(shape=(0,) * len(shape), strides=None)
     return Tensor(

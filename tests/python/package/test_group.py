@@ -151,6 +151,26 @@ class Callbacks(support.InDirectory):
 
         self.assertEqual(self.both(rank), [b"\1" * 4, b"\2" * 4])
 
+    def test_a_rank_that_cannot_begin_a_save_tells_the_others(self):
+        """Nobody waits for it, and their later saves meet, although they raise at different steps."""
+
+        def rank(rank):
+            state, said = pawl.State({"step": 0}), []
+            with pawl.Run(self.run_path, group=self.wire.group(rank), deadline_s=3000, group_deadline_s=3000) as run:
+                for step in (1, 2, 3):
+                    try:
+                        run.save(state, step, metrics={"loss": "low" if (rank, step) == (1, 1) else 0.5})
+                    except (pawl.Error, TypeError) as why:
+                        said.append((step, type(why), why.args[0]))
+            return said
+
+        with self.assertLogs("pawl"):
+            found = self.both(rank)
+        [[(asked, kind, told)], [(failed, own_kind, _)]] = found
+        self.assertEqual((failed, own_kind, asked, kind), (1, TypeError, 2, pawl.PeerFailed))
+        self.assertRegex(told, r"rank 1 \(.*TypeError: must be real number")
+        self.assertEqual([info.step for info in pawl.ls(self.run_path) if info.status == "committed"], [3])
+
     def test_what_a_callback_raises_is_the_cause(self):
         def broken(_mine, _deadline_s):
             raise OSError("no cable")

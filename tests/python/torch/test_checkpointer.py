@@ -167,6 +167,68 @@ class Jobs(support.InDirectory):
             sorted(names), ["model/choices/100%25/weight", "model/choices/a%2Fb/weight", "model/module/weight"]
         )
 
+    def pair(self):
+        """Two models, each with its optimizer, and a layer that both have."""
+        shared = nn.Linear(4, 4)
+        models = {
+            "generator": nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), shared),
+            "critic/a": nn.Sequential(shared, nn.Linear(4, 1)),
+        }
+        optimizers = {
+            "generator": torch.optim.Adam([*models["generator"][0].parameters(), *models["generator"][1].parameters()]),
+            "critic": torch.optim.SGD(models["critic/a"].parameters(), lr=0.1, momentum=0.9),
+        }
+        return models, optimizers
+
+    def train_pair(self, models, optimizers):
+        loss = models["critic/a"](models["generator"](torch.randn(8, 2))).pow(2).mean()
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+        both = [*models.values(), *optimizers.values()]
+        return copy.deepcopy([one.state_dict() for one in both])
+
+    def test_several_models_by_name(self):
+        models, optimizers = self.pair()
+        with pawl.torch.Checkpointer(self.run_path, model=models, optimizer=optimizers) as ckpt:
+            self.train_pair(models, optimizers)
+            ckpt.save()
+            expected = [self.train_pair(models, optimizers) for _ in range(2)]
+        with pawl.open(self.run_path) as checkpoint:
+            names = [name for name in checkpoint if checkpoint.entry(name).kind == "tensor"]
+        self.assertEqual(
+            sorted(name for name in names if name.startswith("model/")),
+            [
+                *(f"model/critic%2Fa/{name}" for name in ("0/bias", "0/weight", "1/bias", "1/weight")),
+                *(f"model/generator/{name}" for name in ("0/bias", "0/weight", "1/bias", "1/num_batches_tracked")),
+                *(f"model/generator/{name}" for name in ("1/running_mean", "1/running_var", "1/weight")),
+                *(f"model/generator/{name}" for name in ("2/bias", "2/weight")),
+            ],
+        )
+        self.assertIn("optimizer/generator/generator/0/weight/exp_avg", names)
+        self.assertIn("optimizer/critic/critic%2Fa/1/weight/momentum_buffer", names)
+        torch.manual_seed(9)
+        models, optimizers = self.pair()
+        with pawl.torch.Checkpointer(self.run_path, model=models, optimizer=optimizers) as ckpt:
+            self.assertEqual(ckpt.restore().items, ())
+            self.assertIs(models["generator"][2].weight, models["critic/a"][0].weight)
+            self.assert_same([self.train_pair(models, optimizers) for _ in range(2)], expected)
+
+    def test_models_under_other_names(self):
+        models = {"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)}
+        with pawl.torch.Checkpointer(self.run_path, model=models) as ckpt:
+            ckpt.save()
+        with pawl.torch.Checkpointer(self.run_path, model={"a": models["a"], "c": models["b"]}) as ckpt:
+            with self.assertRaises(pawl.Mismatch) as caught:
+                ckpt.restore()
+            self.assertIn("renames={'model/b': 'model/c'}", str(caught.exception))
+            expected = copy.deepcopy(models["b"].state_dict())
+            nn.init.zeros_(models["b"].weight)
+            ckpt.restore(renames={"model/b": "model/c"})
+            self.assert_same(models["b"].state_dict(), expected)
+
     def test_restoring_makes_no_step(self):
         job = self.adam()
         with pawl.torch.Checkpointer(self.run_path, **job.parts()) as ckpt:

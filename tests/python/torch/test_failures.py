@@ -241,6 +241,42 @@ class Restoring(support.InDirectory):
     def of(self, optimizer):
         return optimizer.model
 
+    def parts(self, *left_out):
+        """A job with all kinds of parts, but for those `left_out`, and without a save of its own."""
+        from torchdata.stateful_dataloader import StatefulDataLoader
+
+        model = two_layers()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        parts = {
+            "model": model,
+            "optimizer": optimizer,
+            "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 1),
+            "scaler": torch.amp.GradScaler("cpu"),
+            "loader": StatefulDataLoader(list(range(8)), batch_size=2),
+            "extra": {"notes": {"best": 0.5}},
+        }
+        return {name: parts[name] for name in parts if name not in left_out} | {"rng": "rng" not in left_out}
+
+    def test_a_job_with_more_or_fewer_parts_R03_R04(self):
+        """What a job has that was not saved would begin anew, and what it has no more would be lost: both are named."""
+        entries = {name: name for name in ("scheduler", "scaler", "loader", "rng")} | {"extra": "extra/notes"}
+        for name, entry in entries.items():
+            for saved, now, difference in (((), (name,), "UNEXPECTED"), ((name,), (), "MISSING")):
+                path = self.directory / f"{name}-{difference}"
+                with self.subTest(name, difference=difference):
+                    with pawl.torch.Checkpointer(path, **self.parts(*saved)) as ckpt:
+                        ckpt.steps = 3
+                        ckpt.save()
+                    with pawl.torch.Checkpointer(path, **self.parts(*now)) as ckpt:
+                        with self.assertRaises(pawl.Mismatch) as caught:
+                            ckpt.restore()
+                        self.assertEqual(ckpt.steps, 0)
+                        items = [item for item in caught.exception.report.items if item.severity.name == "ERROR"]
+                        self.assertEqual([(item.difference.name, item.name) for item in items], [(difference, entry)])
+                        self.assertIn(f"{difference.lower()}='allow'", caught.exception.next)
+                        ckpt.restore(**{difference.lower(): "allow"})
+                        self.assertEqual(ckpt.steps, 3)
+
     # ---- PyTorch fails later, or without the cause ----
 
     def test_another_class_of_optimizer_R06(self):

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of several ranks under torchrun: one checkpoint, restored by as many ranks, or by others."""
 
+import json
+import os
+import socket
+import subprocess
+import sys
+
 import support  # first: it finds the package
 
 import pawl
@@ -99,6 +105,70 @@ support.end_rank()
 """
 
 
+# Each step takes a hundredth of a second or more, and each rank would save at other steps by its own clock.
+BY_TIME = """
+import json, sys, time, torch, torch.distributed as dist, support, pawl.torch
+
+path, saved = sys.argv[1], []
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+every_s = [0.05, 3600.0, 0.001][rank]
+with pawl.torch.Checkpointer(path, model=model, optimizer=optimizer, every_s=every_s, deadline_s=3000.0) as ckpt:
+    save = ckpt.run.save
+
+    def note(state, step, **options):
+        saved.append(step)
+        save(state, step, **options)
+
+    ckpt.run.save = note
+    while ckpt.steps < 40:
+        model(torch.ones(2, 4)).pow(2).mean().backward()
+        optimizer.step()
+        time.sleep(0.01 * (1 + (ckpt.steps + rank) % 3))
+        ckpt.step()
+with open(f"{path}.{rank}", "w") as file:
+    json.dump(saved, file)
+support.end_rank()
+"""
+
+
+# Each rank reads its own data, in batches of its own, by as many workers as its number: what it has read, by step.
+LOADER = """
+import json, sys, torch, torch.distributed as dist, support, pawl.torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
+
+path, total = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo")
+rank, seen = dist.get_rank(), {}
+torch.manual_seed(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+data = torch.arange(100.0)[:, None]
+sampler = StatefulDistributedSampler(data, num_replicas=2, rank=rank, shuffle=True, seed=5)
+loader = StatefulDataLoader(data, batch_size=2 + rank, sampler=sampler, num_workers=rank, drop_last=True)
+parts = {"model": model, "optimizer": optimizer, "loader": loader}
+with pawl.torch.Checkpointer(path, **parts, every=4, deadline_s=3000.0) as ckpt:
+    ckpt.restore()
+    batches = iter(loader)
+    while ckpt.steps < total:
+        for _ in range(1 + rank):  # rank 1 reads more than rank 0
+            batch = next(batches)
+            seen.setdefault(ckpt.steps, []).append(batch.flatten().tolist())
+        optimizer.zero_grad()
+        model(batch).mean().backward()
+        optimizer.step()
+        ckpt.step()
+weights = [parameter.flatten().tolist() for parameter in model.parameters()]
+with open(f"{path}.{rank}", "w") as file:
+    json.dump([seen, weights], file)
+support.end_rank()
+"""
+
+
 class Ranks(support.InDirectory):
     def job(self, kind, ranks, total, save_at=3, path=None, policy="", **variables):
         done = self.program(
@@ -182,6 +252,79 @@ class Ranks(support.InDirectory):
         found = self.job("ddp", 2, 50, 100, STOP="1:4")
         self.assertIn("steps 6 True", found)
         self.assertEqual([info.step for info in pawl.ls(self.run_path)], [6])
+
+    def told(self, path, ranks):
+        """What each rank has written beside the run."""
+        return [json.loads(path.with_suffix(f".{rank}").read_text()) for rank in range(ranks)]
+
+    def test_all_ranks_save_when_the_clock_of_rank_0_says_so(self):
+        self.program(BY_TIME, self.run_path, ranks=3)
+        steps, *others = self.told(self.run_path, 3)
+        self.assertGreater(len(steps), 1)
+        self.assertEqual(others, [steps, steps])
+        self.assertEqual(
+            [(info.step, info.status) for info in pawl.ls(self.run_path)], [(s, "committed") for s in steps]
+        )
+
+    def test_each_rank_goes_on_in_its_own_data(self):
+        uninterrupted = self.directory / "uninterrupted"
+        self.program(LOADER, uninterrupted, 7, ranks=2)
+        self.program(LOADER, self.run_path, 5, ranks=2)  # a step more than was saved
+        self.program(LOADER, self.run_path, 7, ranks=2)
+        expected, found = self.told(uninterrupted, 2), self.told(self.run_path, 2)
+        for rank in range(2):
+            with self.subTest(rank=rank):
+                (all_seen, weights), (seen, found_weights) = expected[rank], found[rank]
+                self.assertEqual(seen, {step: all_seen[step] for step in ("4", "5", "6")})
+                self.assertEqual(found_weights, weights)
+        self.assertNotEqual(found[0][0], found[1][0])
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertTrue(checkpoint.entry("loader").per_rank)
+        done = self.program(LOADER, self.run_path, 9, ranks=1, check=False)
+        self.assertRegex(
+            done.stderr, r'each rank has its own "loader": the checkpoint is of 2 ranks, the state of 1 rank'
+        )
+
+    def launched(self, total, nodes, options):
+        """The job, on two ranks, by a launcher on each node; what the first of them has printed."""
+        program = self.directory / "program.py"
+        program.write_text(JOB, encoding="utf-8")
+        paths = [str(support.PACKAGE), str(support.SOURCE / "tests" / "python" / "torch")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={2 // nodes}"]
+        job = [str(program), "ddp", str(self.run_path), str(total), "1", ""]
+        started = []
+        try:
+            for node in range(nodes):
+                rank = [f"--node-rank={node}"] if nodes > 1 else []
+                started.append(
+                    subprocess.Popen(
+                        [*command, *rank, *options, *job], env=environment, stdout=subprocess.PIPE, text=True
+                    )
+                )
+            said = [process.communicate(timeout=200)[0] for process in started]
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+        self.assertEqual([process.returncode for process in started], [0] * nodes, said)
+        return said[0]
+
+    def test_launchers_that_meet_at_an_address(self):
+        """Two of them, each with one rank, at a static address; one that finds the address itself."""
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            port = listening.getsockname()[1]
+        self.job("ddp", 2, 3)
+        for restored, nodes, options in (
+            (3, 2, ["--master-addr=127.0.0.1", f"--master-port={port}"]),
+            (4, 1, ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--rdzv-id=job"]),
+        ):
+            with self.subTest(options=options):
+                said = self.launched(restored + 1, nodes, options)
+                self.assertIn(f"restored {restored}\n", said)
+                self.assertIn(f"steps {restored + 1} False", said)
+                self.assertEqual(pawl.ls(self.run_path)[-1].step, restored + 1)
 
     def test_what_cannot_be_cut_is_refused_by_name(self):
         found = self.program(REFUSED, self.run_path, ranks=2).stdout

@@ -3,18 +3,22 @@
 
 import copy
 import logging
+import os
+import shutil
 import signal
+import unittest
 import warnings
 from unittest import mock
 
 import support  # first: it finds the package
 import torch
+import torch._inductor.config
 from torch import nn
 
 import pawl
 import pawl.torch
 from pawl.torch import _checkpointer
-from jobs import CASES, SAVED_AT, STEPS, WIDTH, Job, Scaled, checkpointer, layers, train
+from jobs import CASES, SAVED_AT, STEPS, WIDTH, Job, Scaled, checkpointer, compiled, layers, train
 
 
 class Resumed(support.InDirectory):
@@ -36,6 +40,16 @@ class Resumed(support.InDirectory):
             if isinstance(job, Scaled):
                 job.count = SAVED_AT
             self.assert_same(train(job, ckpt, SAVED_AT), expected)
+
+    @unittest.skipUnless(shutil.which("g++"), "inductor needs a C++ compiler")
+    def test_buffers_that_inductors_code_changes(self):
+        """On a CPU "reduce-overhead" captures no graphs, which CUDA alone has: the code is that of the default mode."""
+        cache = {"TORCHINDUCTOR_CACHE_DIR": str(self.directory / "inductor")}
+        with mock.patch.dict(os.environ, cache), torch._inductor.config.patch(compile_threads=1):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.resume(compiled(backend="inductor", mode="reduce-overhead"))
+        self.assertTrue(list((self.directory / "inductor").rglob("*.so")), "nothing was compiled")
 
 
 def add_case(name, make):
