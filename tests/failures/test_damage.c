@@ -489,7 +489,8 @@ static void test_r09_another_tools_checkpoint(void **state) {
         "  path:     {d}/lightning\n"
         "  expected: the directory of a run, which holds step-... directories\n"
         "  found:    epoch=3.ckpt\n"
-        "  next:     this is no run: look at it with pawl show, convert it into a new run with pawl "
+        "  next:     this is no run: look at it with pawl show, convert it into a new run with "
+        "pawl "
         "convert, or restore a state from it with pawl_checkpoint_restore");
 }
 
