@@ -68,8 +68,8 @@ static pawl_status has_no_place(const planning *p, const pawl_entry_info *from, 
     error_set(err, PAWL_EUNSUPPORTED, "%s has no place for an entry: %s",
               p->to != NULL ? p->to->name : "pawl", why);
     error_entry(err, from->name);
-    error_next(err, "leave out what has no place: --drop, or the option drop; or convert other "
-                    "entries alone: --only");
+    error_next(err, "leave out what has no place (drop), or convert other "
+                    "entries alone (only)");
     return PAWL_EUNSUPPORTED;
 }
 

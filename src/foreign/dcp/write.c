@@ -61,7 +61,7 @@ static pawl_status check_fqns(const writing *w, pawl_error *err) {
         if (strcmp(sorted[i - 1], sorted[i]) == 0) {
             error_set(err, PAWL_EUSAGE, "two entries would have one name in DCP, where / is a dot");
             error_entry(err, sorted[i]);
-            error_next(err, "give one of them another name: --rename");
+            error_next(err, "give one of them another name (rename)");
             return PAWL_EUSAGE;
         }
     }

@@ -103,7 +103,7 @@ pawl_status npy_write(const writer_job *job, pawl_error *err) {
         error_set(err, PAWL_EUSAGE, "a .npy file has one array");
         error_expected(err, "one entry");
         error_found(err, "%zu", job->count);
-        error_next(err, "convert one entry alone: --only; or to npz, which has many");
+        error_next(err, "convert one entry alone (only), or to npz, which has many");
         return PAWL_EUSAGE;
     }
     TRY(writer_begin_all(job, err));

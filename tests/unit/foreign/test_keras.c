@@ -28,7 +28,7 @@ static void test_a_keras_file(void **state) {
     struct pawl_error err;
     struct source *w;
     float kernel[16], bias[2];
-    made_put_sample(*state, "keras/nested.keras", "m.keras");
+    made_put_sample(*state, SAMPLES_DIR "/keras/a.keras", "m.keras");
     assert_ok(made_archive(*state, &format_keras, "m.keras", &w, &err), &err);
     assert_string_equal(w->format, "Keras");
     assert_entry(w, "layers/dense/vars/0", "F32 [4, 4] 1 parts");
@@ -154,7 +154,7 @@ static pawl_status go_on(void *context, uint64_t bytes, pawl_error *err) {
 static void test_verify_compares_the_checksums_of_the_zip(void **state) {
     struct pawl_error err;
     CLEANUP(buffer_free) buffer file = {0};
-    made_sample("keras/nested.keras", &file);
+    made_sample(SAMPLES_DIR "/keras/a.keras", &file);
     for (unsigned i = 0; i < 2; i++) {
         struct source *w;
         heard h = {.problems = 0};
@@ -247,7 +247,7 @@ static pawl_status open_shards(void *context, pawl_error *err) {
 }
 
 static void test_every_allocation_may_fail(void **state) {
-    made_put_sample(*state, "keras/nested.keras", "m.keras");
+    made_put_sample(*state, SAMPLES_DIR "/keras/a.keras", "m.keras");
     assert_true(failing_memory_each(open_keras, *state) > 50);
     put_shards(*state, MAP(G "," BOTH));
     assert_true(failing_memory_each(open_shards, *state) > 50);
