@@ -65,8 +65,8 @@ typedef struct request {
     arena memory;
 } request;
 
-static pawl_status ask_box(request *r, const plan_item *item, const box *b, uint8_t *to,
-                           size_t bytes, pawl_error *err) {
+static pawl_status ask_box(request *r, const plan_item *item, const box *b, void *to, size_t bytes,
+                           pawl_error *err) {
     size_t n = (size_t)item->to.ndim;
     int64_t *numbers = arena_take(&r->memory, (2 * n + 1) * sizeof(*numbers), err);
     if (numbers == NULL) {
@@ -111,14 +111,14 @@ static pawl_status packed_too_large(const plan_item *item, pawl_error *err) {
 }
 
 /* As much of the tensor as there is room for. Elements that share bytes are never apart. */
-static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t *used, size_t *uncast,
+static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t used, size_t *uncast,
                                pawl_error *err) {
     size_t number = f->plan->item_of[f->order[f->next]];
     const plan_item *item = &f->plan->items[number];
     size_t to_bits = (size_t)pawl_dtype_bits(item->to.dtype);
     bool cast = item->to.dtype != item->from_dtype;
     uint64_t left = item->to.bytes - f->next_at;
-    size_t room = BUFFER_BYTES - *used;
+    size_t room = BUFFER_BYTES - used;
     segment *s = &b->segments[b->count++];
     if (to_bits % 8 != 0) {
         static const int64_t origin[PAWL_MAX_NDIM];
@@ -126,8 +126,8 @@ static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t *used
         if (left > BUFFER_BYTES) {
             return packed_too_large(item, err);
         }
-        *s = (segment){.item = number, .at = *used, .bytes = (size_t)left};
-        return ask_box(r, item, &whole, b->bytes + *used, (size_t)left, err);
+        *s = (segment){.item = number, .at = used, .bytes = (size_t)left};
+        return ask_box(r, item, &whole, b->bytes + used, (size_t)left, err);
     }
     size_t each = to_bits / 8;
     size_t from_each = (size_t)pawl_dtype_bits(item->from_dtype) / 8;
@@ -136,8 +136,8 @@ static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t *used
     if (cast && n > (BUFFER_BYTES - *uncast) / from_each) {
         n = (BUFFER_BYTES - *uncast) / from_each;
     }
-    *s = (segment){.item = number, .first = f->next_at, .at = *used, .bytes = (size_t)n * each};
-    uint8_t *to = cast ? f->uncast + *uncast : b->bytes + *used;
+    *s = (segment){.item = number, .first = f->next_at, .at = used, .bytes = (size_t)n * each};
+    uint8_t *to = cast ? f->uncast + *uncast : b->bytes + used;
     *uncast += cast ? (size_t)n * from_each : 0;
     return ask_elements(r, item, f->next_at / each, n, to, err);
 }
@@ -175,7 +175,7 @@ static pawl_status fill(feed *f, feed_buffer *b, request *r, pawl_error *err) {
     b->count = 0;
     while (f->next < f->tensors && has_room(f, b, used, uncast)) {
         const plan_item *item = &f->plan->items[f->plan->item_of[f->order[f->next]]];
-        TRY(ask_segment(f, b, r, &used, &uncast, err));
+        TRY(ask_segment(f, b, r, used, &uncast, err));
         const segment *s = &b->segments[b->count - 1];
         used += (s->bytes + 15) / 16 * 16; /* elements stay aligned */
         used = used < BUFFER_BYTES ? used : BUFFER_BYTES;

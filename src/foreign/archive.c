@@ -276,8 +276,13 @@ static pawl_status read_archive(archive *a, const char *name, pawl_error *err) {
 pawl_status archive_open(store *s, bool own_store, const archive_format *format, const char *name,
                          bool whole, struct source **out, pawl_error *err) {
     archive *a = mem_calloc(1, sizeof(*a));
-    pawl_status status =
-        a != NULL ? monitor_init(&a->packed.lock, err) : error_nomem(err, sizeof(*a));
+    if (a == NULL) {
+        if (own_store) {
+            store_destroy(s);
+        }
+        return error_nomem(err, sizeof(*a));
+    }
+    pawl_status status = monitor_init(&a->packed.lock, err);
     if (status != PAWL_OK) {
         if (own_store) {
             store_destroy(s);

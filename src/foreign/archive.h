@@ -80,6 +80,9 @@ typedef struct archive {
     size_t file_room, described_room, stream_room, entry_room;
 } archive;
 
+/* As large as a value may be. */
+#define ARCHIVE_VALUE_BYTES ((size_t)PAWL_MAX_VALUE_BYTES)
+
 /* ---- archive_build.c: what a reader calls --------------------------------------------------- */
 
 /* A file that has bytes of entries, by its path in the directory ("d/0"): looks at it and adds it,
@@ -148,7 +151,7 @@ pawl_status archive_look(const archive *a, const char *path, store_stat *out, pa
 /* PAWL_EBUSY: it is not the file that was seen. */
 pawl_status archive_unchanged(const archive *a, const archive_seen *file, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status archive_open_seen(archive *a, const archive_seen *file, uint64_t skip, store_mode mode,
+pawl_status archive_open_seen(archive *a, const archive_seen *seen, uint64_t skip, store_mode mode,
                               store_file **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Opens a stream. */
 pawl_status archive_open_stream(archive *a, uint32_t stream, store_mode mode, store_file **out,

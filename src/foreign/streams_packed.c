@@ -396,11 +396,12 @@ static pawl_status join_decoder(const packed_recipe *r, archive *a, decoder **ou
     if (*r->shared == NULL) {
         status = new_decoder(r, a, err);
     }
-    if (status == PAWL_OK) {
-        *out = *r->shared;
-        (*out)->users++;
-        a->packed.resting = a->packed.resting != *out ? a->packed.resting : NULL;
+    decoder *d = *r->shared;
+    if (status == PAWL_OK && d != NULL) {
+        d->users++;
+        a->packed.resting = a->packed.resting != d ? a->packed.resting : NULL;
     }
+    *out = d;
     monitor_leave(&a->packed.lock);
     return status;
 }

@@ -14,9 +14,13 @@ static pawl_status put_base64(buffer *out, const uint8_t *bytes, size_t n, pawl_
         uint32_t left = n - i < 3 ? (uint32_t)(n - i) : 3;
         uint32_t v = (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
                      (left > 2 ? (uint32_t)bytes[i + 2] : 0);
-        const char four[4] = {digits[v >> 18], digits[v >> 12 & 63u],
-                              left > 1 ? digits[v >> 6 & 63u] : '=',
-                              left > 2 ? digits[v & 63u] : '='};
+        char four[4] = {digits[v >> 18], digits[v >> 12 & 63u], '=', '='};
+        if (left > 1) {
+            four[2] = digits[v >> 6 & 63u];
+        }
+        if (left > 2) {
+            four[3] = digits[v & 63u];
+        }
         TRY(buffer_append(out, four, sizeof(four), err));
     }
     return buffer_append(out, "\"", 1, err);
@@ -159,7 +163,8 @@ static pawl_status refuse_values(const char *name, pawl_error *err) {
 }
 
 static pawl_status add_one(archive *a, const char *name, json_span span, pawl_error *err) {
-    json_span kind_name, value;
+    json_span kind_name = {0};
+    json_span value = {0};
     json_field fields[] = {{.key = "kind", .to = &kind_name, .type = FIELD_STRING},
                            {.key = "value", .to = &value, .type = FIELD_ANY}};
     char word[16];

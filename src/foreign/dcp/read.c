@@ -187,9 +187,9 @@ static int by_key(const void *a, const void *b) {
 static pawl_status sort_paths(reading *r, pawl_error *err) {
     size_t n =
         r->planner != NULL && r->planner->kind == PICKLE_DICT ? r->planner->items.count / 2 : 0;
-    r->paths = mem_calloc(2 * n + 2, sizeof(*r->paths));
+    r->paths = mem_calloc(2 * n + 2, sizeof(void *));
     if (r->paths == NULL) {
-        return error_nomem(err, 2 * n * sizeof(*r->paths));
+        return error_nomem(err, 2 * n * sizeof(void *));
     }
     for (size_t i = 0; i < n; i++) {
         if (r->planner->items.nodes[2 * i]->kind == PICKLE_TEXT) {
@@ -198,7 +198,7 @@ static pawl_status sort_paths(reading *r, pawl_error *err) {
         }
     }
     if (r->path_count > 1) {
-        qsort(r->paths, r->path_count, 2 * sizeof(*r->paths), by_key);
+        qsort(r->paths, r->path_count, 2 * sizeof(void *), by_key);
     }
     return PAWL_OK;
 }
@@ -221,7 +221,7 @@ static pawl_status make_name(const reading *r, pickle_text fqn, buffer *name, pa
     const pickle_node key = {.kind = PICKLE_TEXT, .text = fqn};
     const pickle_node *wanted = &key;
     const pickle_node **found =
-        r->path_count > 0 ? bsearch(&wanted, r->paths, r->path_count, 2 * sizeof(*r->paths), by_key)
+        r->path_count > 0 ? bsearch(&wanted, r->paths, r->path_count, 2 * sizeof(void *), by_key)
                           : NULL;
     const pickle_node *path = found != NULL ? found[1] : NULL;
     const char *escaped;

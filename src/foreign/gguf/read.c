@@ -53,7 +53,7 @@ static uint64_t little_endian(const uint8_t *bytes, size_t n) {
 }
 
 static int64_t sign_extended(uint64_t v, size_t bytes) {
-    unsigned shift = 64u - 8u * (unsigned)bytes;
+    unsigned shift = bytes > 0 && bytes < 8 ? 64u - 8u * (unsigned)bytes : 0;
     return (int64_t)(v << shift) >> shift;
 }
 
@@ -117,7 +117,7 @@ static pawl_status add_number(reading *r, uint32_t type, pawl_error *err) {
 
 static pawl_status add_text(reading *r, pawl_error *err) {
     uint64_t at = r->scan.at;
-    TRY(scan_text(&r->scan, PAWL_MAX_VALUE_BYTES, &r->text, err));
+    TRY(scan_text(&r->scan, ARCHIVE_VALUE_BYTES, &r->text, err));
     const char *text = (const char *)r->text.data;
     size_t n = r->text.size;
     if (!utf8_valid(text, n) || memchr(text, 0, n) != NULL) {
@@ -151,9 +151,9 @@ static pawl_status add_texts(reading *r, uint64_t count, pawl_error *err) {
     r->json.size = 0;
     TRY(buffer_append(&r->json, "[", 1, err));
     for (uint64_t i = 0; i < count; i++) {
-        TRY(scan_text(&r->scan, PAWL_MAX_VALUE_BYTES, &r->text, err));
+        TRY(scan_text(&r->scan, ARCHIVE_VALUE_BYTES, &r->text, err));
         const char *text = (const char *)r->text.data;
-        fits = fits && r->metadata && r->json.size + r->text.size < PAWL_MAX_VALUE_BYTES &&
+        fits = fits && r->metadata && r->json.size + r->text.size < ARCHIVE_VALUE_BYTES &&
                utf8_valid(text, r->text.size) && memchr(text, 0, r->text.size) == NULL;
         if (fits) {
             TRY(buffer_append(&r->json, ",", i > 0 ? 1 : 0, err));
@@ -161,7 +161,7 @@ static pawl_status add_texts(reading *r, uint64_t count, pawl_error *err) {
         }
     }
     TRY(buffer_append(&r->json, "]", 1, err));
-    return fits && r->json.size <= PAWL_MAX_VALUE_BYTES
+    return fits && r->json.size <= ARCHIVE_VALUE_BYTES
                ? add_value(r, PAWL_KIND_JSON, r->json.data, r->json.size, err)
                : add_array_in_place(r, 0, "STRING", at, r->scan.at - at, count, err);
 }
@@ -406,18 +406,31 @@ static pawl_status read_file(reading *r, pawl_error *err) {
 
 #define SPLIT_ENDING "-00001-of-00009.gguf"
 
+static bool take_five(const char *text, unsigned *out) {
+    *out = 0;
+    for (int i = 0; i < 5; i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return false;
+        }
+        *out = *out * 10 + (unsigned)(text[i] - '0');
+    }
+    return true;
+}
+
 /* Where the numbers stand in the name of a file that is one of several. */
 static bool is_split(const char *name, size_t *stem, unsigned *count) {
     size_t n = strlen(name);
     size_t ending = strlen(SPLIT_ENDING);
-    unsigned number;
-    int length = 0;
+    unsigned number = 0;
     if (n <= ending) {
         return false;
     }
     *stem = n - ending;
-    return sscanf(name + *stem, "-%5u-of-%5u.gguf%n", &number, count, &length) == 2 &&
-           length == (int)ending && number >= 1 && number <= *count;
+    *count = 0;
+    const char *at = name + *stem;
+    return at[0] == '-' && take_five(at + 1, &number) && strncmp(at + 6, "-of-", 4) == 0 &&
+           take_five(at + 10, count) && strcmp(at + 15, ".gguf") == 0 && number >= 1 &&
+           number <= *count;
 }
 
 static pawl_status is_missing(const archive *a, const char *file, pawl_error *err) {

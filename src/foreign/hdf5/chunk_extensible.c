@@ -130,7 +130,7 @@ static pawl_status read_super_block(extensible *a, uint64_t address, unsigned gr
     uint64_t n = elements_of(a, group);
     uint64_t blocks = blocks_of(group);
     uint64_t page = UINT64_C(1) << a->page_bits;
-    uint64_t map_bytes = n > page ? (n / page + 7) / 8 : 0;
+    uint64_t map_bytes = page > 0 && n > page ? (n / page + 7) / 8 : 0;
     const uint8_t *maps = NULL;
     cursor c;
     if (blocks > FOREIGN_MAX_HDF5_BLOCK || map_bytes > FOREIGN_MAX_HDF5_BLOCK) {

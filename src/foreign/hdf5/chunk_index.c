@@ -6,7 +6,7 @@
 /* The chunk with a number among those of a dataset that has grown as far as it may. */
 static pawl_status add_numbered(const chunk_index *x, uint64_t number, hdf5_chunk *chunk,
                                 pawl_error *err) {
-    uint64_t at[PAWL_MAX_NDIM];
+    uint64_t at[PAWL_MAX_NDIM] = {0};
     chunk->index = 0;
     for (int d = x->out->ndim - 1; d >= 0; d--) {
         if (d != x->endless) {

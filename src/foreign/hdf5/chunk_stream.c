@@ -285,7 +285,7 @@ pawl_status hdf5_check_stream(const stream_recipe *recipe, archive *a, source_ve
         return PAWL_OK;
     }
     TRY(open_chunks(recipe, a, STORE_READ, &opened, err));
-    for (size_t i = 0; i < r->count; i++) {
+    for (size_t i = 0; opened != NULL && i < r->count; i++) {
         if (r->chunks[i].at != HDF5_NONE) {
             TRY(look_at((chunk_file *)opened, i, err));
             TRY(v->progress(v->context, 0, err));

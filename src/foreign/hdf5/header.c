@@ -85,9 +85,10 @@ static pawl_status read_messages(loading *l, cursor *c, pawl_error *err) {
 }
 
 /* A block that lives as long as the header. */
-static pawl_status load_block(loading *l, const block *b, cursor *c, pawl_error *err) {
+static pawl_status load_block(loading *l, uint64_t address, uint64_t size, cursor *c,
+                              pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
-    TRY(hdf5_load(l->f, b->address, b->bytes, "object header", &bytes, c, err));
+    TRY(hdf5_load(l->f, address, size, "object header", &bytes, c, err));
     uint8_t *kept = arena_take(&l->out->memory, bytes.size + 1, err);
     if (kept == NULL) {
         return PAWL_ENOMEM;
@@ -99,7 +100,7 @@ static pawl_status load_block(loading *l, const block *b, cursor *c, pawl_error 
 
 static pawl_status read_continuation(loading *l, const block *b, pawl_error *err) {
     cursor c;
-    TRY(load_block(l, b, &c, err));
+    TRY(load_block(l, b->address, b->bytes, &c, err));
     if (l->version == 2) {
         const uint8_t *signature = NULL;
         TRY(hdf5_checked(l->f, &c, err));
@@ -120,7 +121,7 @@ static pawl_status read_first_1(loading *l, uint64_t address, cursor *head, pawl
     TRY(cursor_u32le(head, &bytes, err));
     l->version = 1;
     TRY(add_block(l, address + 16, bytes, err));
-    TRY(load_block(l, &l->blocks[0], &c, err));
+    TRY(load_block(l, address + 16, bytes, &c, err));
     return read_messages(l, &c, err);
 }
 
@@ -139,7 +140,7 @@ static pawl_status read_first_2(loading *l, uint64_t address, cursor *head, pawl
     l->version = 2;
     l->ordered = (flags & FLAG_ORDER) != 0;
     TRY(add_block(l, address, head->at + bytes + 4, err));
-    TRY(load_block(l, &l->blocks[0], &c, err));
+    TRY(load_block(l, address, head->at + bytes + 4, &c, err));
     TRY(hdf5_checked(l->f, &c, err));
     c.size -= 4;
     c.at = head->at;

@@ -109,13 +109,14 @@ static pawl_status grow_seen(walk *w, pawl_error *err) {
     size_t room = w->seen_room > 0 ? 2 * w->seen_room : 256;
     object *old = w->seen;
     size_t old_room = w->seen_room;
-    w->seen = mem_calloc(room, sizeof(*w->seen));
-    if (w->seen == NULL) {
-        w->seen = old;
-        return error_nomem(err, room * sizeof(*w->seen));
+    object *more = mem_calloc(room, sizeof(*more));
+    if (more == NULL) {
+        (void)error_nomem(err, room * sizeof(*more));
+        return PAWL_ENOMEM;
     }
+    w->seen = more;
     w->seen_room = room;
-    for (size_t i = 0; i < old_room; i++) {
+    for (size_t i = 0; old != NULL && i < old_room; i++) {
         if (old[i].path != NULL) {
             *seen_slot(w, old[i].address) = old[i];
         }
@@ -127,7 +128,7 @@ static pawl_status grow_seen(walk *w, pawl_error *err) {
 /* To be looked into later, unless it was seen: then *there is its path. */
 static pawl_status add_object(walk *w, uint64_t address, const char *path, const char **there,
                               pawl_error *err) {
-    if (2 * w->seen_count >= w->seen_room) {
+    if (w->seen == NULL || 2 * w->seen_count >= w->seen_room) {
         TRY(grow_seen(w, err));
     }
     object *slot = seen_slot(w, address);

@@ -92,7 +92,10 @@ static char peek(literal *l) {
     while (l->at < l->n && l->text[l->at] != '\0' && strchr(" \t\r\n\f", l->text[l->at]) != NULL) {
         l->at++;
     }
-    return l->at < l->n ? l->text[l->at] : '\0';
+    if (l->at < l->n) {
+        return l->text[l->at];
+    }
+    return '\0';
 }
 
 static bool take(literal *l, char c) {
@@ -174,7 +177,7 @@ static pawl_status take_shape(literal *l, npy_header *h, pawl_error *err) {
 
 /* A dtype with fields: nothing of it is used. */
 static pawl_status skip_brackets(literal *l, pawl_error *err) {
-    char open[MAX_DEPTH];
+    char open[MAX_DEPTH] = {0};
     int depth = 0;
     span ignored;
     do {
@@ -186,7 +189,7 @@ static pawl_status skip_brackets(literal *l, pawl_error *err) {
             open[depth++] = c;
             l->at++;
         } else if (c == ')' || c == ']') {
-            if (open[--depth] != (c == ')' ? '(' : '[')) {
+            if (depth == 0 || open[--depth] != (c == ')' ? '(' : '[')) {
                 return is_wrong(l, "the other bracket", err);
             }
             l->at++;
@@ -245,7 +248,7 @@ static void name_type(npy_header *h, char order, span name) {
 }
 
 static pawl_status take_descr(literal *l, npy_header *h, pawl_error *err) {
-    span s;
+    span s = {0};
     uint32_t bytes = 0;
     char first = peek(l);
     if (first == '[' || first == '(') {
@@ -254,7 +257,10 @@ static pawl_status take_descr(literal *l, npy_header *h, pawl_error *err) {
     }
     const literal before = *l;
     TRY(take_string(l, &s, err));
-    char order = s.n > 0 ? s.text[0] : '\0';
+    char order = '\0';
+    if (s.n > 0) {
+        order = s.text[0];
+    }
     if (order != '\0' && strchr("<>|=", order) != NULL) {
         s = (span){.text = s.text + 1, .n = s.n - 1};
     }

@@ -120,7 +120,7 @@ static pawl_status write_file(const writing *w, const char *name, size_t first, 
                               bool values, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
     CLEANUP(buffer_free) buffer header = {0};
-    uint64_t bytes;
+    uint64_t bytes = 0;
     TRY(make_header(w, first, n, values, &header, &bytes, err));
     TRY(output_open(&out, w->job->into, name, err));
     TRY(output_write(&out, header.data, header.size, err));

@@ -97,8 +97,8 @@ typedef struct writing {
 static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl_error *err);
 
 static bool is_full(const writing *w, int depth) {
-    return w->json->size > PAWL_MAX_VALUE_BYTES || depth >= PAWL_MAX_JSON_DEPTH / 2 ||
-           w->visits > PAWL_MAX_VALUE_BYTES;
+    return w->json->size > ARCHIVE_VALUE_BYTES || depth >= PAWL_MAX_JSON_DEPTH / 2 ||
+           w->visits > ARCHIVE_VALUE_BYTES;
 }
 
 static pawl_status put_text(buffer *json, pickle_text text, pawl_error *err) {
@@ -180,7 +180,10 @@ static pawl_status put_call(writing *w, const pickle_node *node, int depth, pawl
     if (items != NULL) {
         return put_list(w, items, depth, err);
     }
-    return pairs != NULL ? put_dict(w, pairs, depth, err) : put_object(w, node, depth, err);
+    if (pairs != NULL) {
+        return put_dict(w, pairs, depth, err);
+    }
+    return node->call != NULL ? put_object(w, node, depth, err) : PAWL_OK;
 }
 
 static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl_error *err) {
@@ -220,7 +223,7 @@ pawl_status torch_put_json(const pickle_node *node, buffer *json, pawl_error *er
     size_t begin = json->size;
     writing w = {.json = json};
     TRY(put_json(&w, node, 0, err));
-    if (json->size - begin <= PAWL_MAX_VALUE_BYTES && w.visits <= PAWL_MAX_VALUE_BYTES) {
+    if (json->size - begin <= ARCHIVE_VALUE_BYTES && w.visits <= ARCHIVE_VALUE_BYTES) {
         return PAWL_OK;
     }
     json->size = begin;
@@ -247,7 +250,7 @@ static pawl_status add_json(walk *w, const pickle_node *node, pawl_error *err) {
 
 static pawl_status add_text(walk *w, const pickle_node *node, pawl_error *err) {
     bool plain = node->kind == PICKLE_TEXT && memchr(node->text.bytes, 0, node->text.n) == NULL;
-    if (node->text.n > PAWL_MAX_VALUE_BYTES || (node->kind == PICKLE_TEXT && !plain)) {
+    if (node->text.n > ARCHIVE_VALUE_BYTES || (node->kind == PICKLE_TEXT && !plain)) {
         return add_json(w, node, err);
     }
     return add_value(w, plain ? PAWL_KIND_STRING : PAWL_KIND_BYTES, node->text.bytes, node->text.n,
@@ -260,7 +263,7 @@ static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_
     CLEANUP(buffer_free) buffer bytes = {0};
     *is = pickle_is_call(node, "_codecs", "encode") && arguments->count >= 1 &&
           arguments->nodes[0]->kind == PICKLE_TEXT &&
-          arguments->nodes[0]->text.n <= PAWL_MAX_VALUE_BYTES;
+          arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES;
     if (!*is) {
         return PAWL_OK;
     }

@@ -112,8 +112,12 @@ void torch_unescape(char *name) {
         int high = two ? hex_digit(name[i + 1]) : -1;
         int low = two ? hex_digit(name[i + 2]) : -1;
         bool escaped = high >= 0 && high < 8 && low >= 0 && (high > 0 || low > 0);
-        name[at++] = escaped ? (char)(high * 16 + low) : name[i];
-        i += escaped ? 2 : 0;
+        if (escaped) {
+            name[at++] = (char)(high * 16 + low);
+            i += 2;
+        } else {
+            name[at++] = name[i];
+        }
     }
     name[at] = '\0';
 }

@@ -337,7 +337,7 @@ static int by_name(const void *left, const void *right) {
 }
 
 static pawl_status sort_names(zip_directory *d, pawl_error *err) {
-    d->by_name = arena_take(&d->memory, (d->count + 1) * sizeof(*d->by_name), err);
+    d->by_name = arena_take(&d->memory, (d->count + 1) * sizeof(void *), err);
     if (d->by_name == NULL) {
         return PAWL_ENOMEM;
     }
@@ -345,7 +345,7 @@ static pawl_status sort_names(zip_directory *d, pawl_error *err) {
         d->by_name[i] = &d->members[i];
     }
     if (d->count > 1) {
-        qsort(d->by_name, d->count, sizeof(*d->by_name), by_name);
+        qsort(d->by_name, d->count, sizeof(void *), by_name);
     }
     for (size_t i = 1; i < d->count; i++) {
         const zip_member *m = d->by_name[i];

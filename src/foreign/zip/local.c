@@ -92,10 +92,10 @@ static pawl_status compare(const zip_member *m, const uint8_t *r, const zip_numb
 
 static pawl_status read_local(locals *l, size_t i, pawl_error *err) {
     zip_member *m = l->order[i];
-    const uint8_t *r;
+    const uint8_t *r = NULL;
     size_t n = ZIP_LOCAL_BYTES + (size_t)m->name_bytes;
     TRY(look(l, i, n, &r, err));
-    if (zip_u32(r) != ZIP_LOCAL || zip_u16(r + 26) != m->name_bytes ||
+    if (r == NULL || zip_u32(r) != ZIP_LOCAL || zip_u16(r + 26) != m->name_bytes ||
         memcmp(r + ZIP_LOCAL_BYTES, m->name, m->name_bytes) != 0) {
         return zip_refuse(err, PAWL_EDAMAGED, m->name, m->at,
                           "has no local header of the member where its directory says");
@@ -144,7 +144,7 @@ pawl_status zip_read_locals(const byte_source *file, zip_directory *d, pawl_erro
         order[i] = &d->members[i];
     }
     if (d->count > 1) {
-        qsort(order, d->count, sizeof(*order), by_place);
+        qsort(order, d->count, sizeof(void *), by_place);
     }
     locals l = {.file = file, .d = d, .order = order, .window = window};
     for (size_t i = 0; i < d->count; i++) {
