@@ -22,6 +22,10 @@ THROUGH = {
     "src/checkpoint/data_files.c": "src/run/rebuild.c",
     "src/format/block.c": "src/format/table_read.c",
     "src/format/record_metadata.c": "src/format/safetensors.c",
+    **{f"src/foreign/hdf5/{name}.c": "src/foreign/hdf5/read.c"
+       for name in ("chunk_index", "chunks", "dense", "group", "layout", "type", "value")},
+    "src/foreign/streams_packed.c": "src/foreign/numpy/npz.c",
+    "src/foreign/unpack.c": "src/foreign/numpy/npz.c",
     "src/group/launchers.c": "src/group/discover.c",
     "src/votes/merge_entry.c": "src/votes/merge.c",
     "src/ranks/meet.c": "src/ranks/notes.c",
@@ -50,6 +54,7 @@ def main():
     targets = "\n".join(p.read_text(encoding="utf-8")
                         for p in (ROOT / "tests" / "fuzz").glob("fuzz_*.c"))
     called = set(re.findall(r"\b(\w+)\(", targets))
+    called |= {f"{name}_read" for name in re.findall(r"&format_(\w+)", targets)}
     texts = dict(sources())
     reached = {name for name, text in texts.items() if called & set(FUNCTION.findall(text))}
     failures = []
