@@ -3,14 +3,18 @@
 #include "foreign/dcp/read.h"
 #include "foreign/foreign.h"
 #include "foreign/safetensors/safetensors.h"
+#include "foreign/tensorflow/read.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define ENDING      ".safetensors"
-#define KERAS_INDEX ".weights.json"
-#define WEIGHTS     "model.safetensors"
-#define INDEX       "model.safetensors.index.json"
+#define ENDING       ".safetensors"
+#define KERAS_INDEX  ".weights.json"
+#define BUNDLE_INDEX ".index"
+#define BUNDLE_STATE "checkpoint"
+#define STATE_BYTES  1048576u
+#define WEIGHTS      "model.safetensors"
+#define INDEX        "model.safetensors.index.json"
 
 static bool ends_with(const char *name, const char *ending) {
     size_t n = strlen(name);
@@ -48,6 +52,9 @@ typedef struct sight {
     size_t files, indexes;
     const char *other; /* of another format, by its name */
     size_t others;
+    const char *bundle; /* an index of TensorFlow */
+    size_t bundles;
+    bool model, state; /* saved_model.pb, checkpoint */
 } sight;
 
 static void note_name(sight *s, const char *name) {
@@ -57,6 +64,11 @@ static void note_name(sight *s, const char *name) {
         return;
     }
     if (!ends_with(name, ENDING) && !safetensors_is_index(name)) {
+        bool bundle = ends_with(name, BUNDLE_INDEX);
+        s->bundle = bundle && s->bundles == 0 ? name : s->bundle;
+        s->bundles += bundle;
+        s->model = s->model || strcmp(name, "saved_model.pb") == 0;
+        s->state = s->state || strcmp(name, BUNDLE_STATE) == 0;
         bool opens = is_other(name);
         s->other = opens && s->others == 0 ? name : s->other;
         s->others += opens;
@@ -109,6 +121,49 @@ static const char *choose(const sight *s) {
     return s->others == 1 ? s->other : NULL;
 }
 
+static pawl_status which_bundle(const store *in, const sight *s, pawl_error *err) {
+    error_set(err, PAWL_ENOTFOUND,
+              "there are several checkpoints of TensorFlow, and nothing says which is meant");
+    error_path(err, "%s", in->root);
+    error_expected(err, "one checkpoint, or a file " BUNDLE_STATE " that names one that is there");
+    error_found(err, "%zu checkpoints, the index of the first is %.200s", s->bundles, s->bundle);
+    error_next(err, "name one of them: %.300s/%.*s", in->root,
+               (int)(strlen(s->bundle) - strlen(BUNDLE_INDEX)), s->bundle);
+    return PAWL_ENOTFOUND;
+}
+
+/* The one index, or that of the newest checkpoint by the state file. A path in it may be of another
+ * machine: its last component counts. */
+static pawl_status find_bundle(store *s, const sight *seen, char name[STORE_MAX_PATH], bool *found,
+                               pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    char path[STORE_MAX_PATH - 16];
+    store_stat stat;
+    struct pawl_error ignored = ERROR_INIT;
+    *found = true;
+    if (seen->model && seen->bundles == 0) {
+        snprintf(name, STORE_MAX_PATH, "variables/variables" BUNDLE_INDEX);
+        *found = store_stat_path(s, name, &stat, &ignored) == PAWL_OK;
+        return PAWL_OK;
+    }
+    if (seen->state) {
+        TRY(store_read_file(s, BUNDLE_STATE, STATE_BYTES, &text, err));
+    }
+    if (text.size > 0 &&
+        tensorflow_newest((const char *)text.data, text.size, path, sizeof(path))) {
+        const char *slash = strrchr(path, '/');
+        snprintf(name, STORE_MAX_PATH, "%s" BUNDLE_INDEX, slash != NULL ? slash + 1 : path);
+        if (store_stat_path(s, name, &stat, &ignored) == PAWL_OK) {
+            return PAWL_OK;
+        }
+    }
+    if (seen->bundles != 1) {
+        return which_bundle(s, seen, err);
+    }
+    snprintf(name, STORE_MAX_PATH, "%s", seen->bundle);
+    return PAWL_OK;
+}
+
 pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     char **names;
@@ -125,6 +180,9 @@ pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_
     const char *chosen = choose(&seen);
     if (chosen == NULL && seen.files + seen.indexes > 0) {
         return which_one(s, &seen, err);
+    }
+    if (chosen == NULL && (seen.bundles > 0 || seen.model)) {
+        return find_bundle(s, &seen, name, found, err);
     }
     if (chosen == NULL) {
         return seen.others > 1 ? which_other(s, &seen, err) : PAWL_OK;

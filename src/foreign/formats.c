@@ -7,6 +7,7 @@
 #include "foreign/keras/keras.h"
 #include "foreign/numpy/numpy.h"
 #include "foreign/safetensors/safetensors.h"
+#include "foreign/tensorflow/read.h"
 #include "foreign/torch/read.h"
 
 #define NO_CHECKSUMS_OF_SAFETENSORS                                                                \
@@ -108,4 +109,11 @@ const archive_format format_keras_sharded = {
     .read = keras_read_sharded,
     .compare = keras_compare_sharded,
     .verify = hdf5_verify,
+};
+
+const archive_format format_tensorflow = {
+    .name = "TensorFlow",
+    .unverified = NULL, /* each tensor has a checksum */
+    .read = tensorflow_read,
+    .verify = tensorflow_verify,
 };

@@ -10,6 +10,7 @@
 #include "foreign/keras/keras.h"
 #include "foreign/numpy/npy_header.h"
 #include "foreign/safetensors/safetensors.h"
+#include "foreign/tensorflow/bundle.h"
 #include "foreign/torch/read.h"
 #include "foreign/zip/zip.h"
 
@@ -50,6 +51,8 @@ typedef struct looked {
     uint64_t size;
     uint8_t head[HEAD_BYTES];
     size_t head_bytes;
+    uint8_t tail[BUNDLE_MAGIC_BYTES];
+    size_t tail_bytes;
     const zip_directory *zip; /* NULL: it is none */
 } looked;
 
@@ -96,6 +99,10 @@ static bool is_keras_index(const looked *l) {
     return ends_with(l->name, ".weights.json");
 }
 
+static bool is_bundle(const looked *l) {
+    return bundle_looks_like(l->tail, l->tail_bytes);
+}
+
 static bool is_torch_zip(const looked *l) {
     return l->zip != NULL && torch_is_in_zip(l->zip);
 }
@@ -129,6 +136,7 @@ static const struct {
     {is_safetensors_index, &format_safetensors_sharded},
     {is_dcp, &format_dcp},
     {is_gguf, &format_gguf},
+    {is_bundle, &format_tensorflow},
     {is_torch_zip, &format_torch},
     {is_torch_stream, &format_torch_stream},
     {is_torch_tar, &format_torch_tar},
@@ -168,11 +176,6 @@ static pawl_status is_nothing_known(const store *s, const looked *l, pawl_error 
     if (l->size == 0) {
         error_found(err, "an empty file");
         error_next(err, "look for what should have written it: nothing is in it");
-    } else if (ends_with(l->name, ".index")) {
-        error_found(err, "a file of a TensorFlow checkpoint, by its name");
-        error_next(err,
-                   "pawl cannot read it yet: load it with TensorFlow or Keras, and save the state "
-                   "into a new directory through pawl");
     } else {
         error_found(err, "%llu bytes that begin with %s", (unsigned long long)l->size, head);
         error_next(err,
@@ -195,6 +198,8 @@ static pawl_status look_at(store *s, looked *l, zip_directory *zip, pawl_error *
     l->head_bytes = stat.size < HEAD_BYTES ? (size_t)stat.size : HEAD_BYTES;
     TRY(store_open(s, l->name, STORE_READ, &file, err));
     TRY(store_read(file, 0, l->head, l->head_bytes, err));
+    l->tail_bytes = stat.size < sizeof(l->tail) ? 0 : sizeof(l->tail);
+    TRY(store_read(file, stat.size - l->tail_bytes, l->tail, l->tail_bytes, err));
     if (!zip_looks_like(l->head, l->head_bytes)) {
         return PAWL_OK;
     }

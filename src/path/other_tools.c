@@ -7,9 +7,6 @@
 #define NEXT_TORCH                                                                                 \
     "pawl cannot read it yet: load it with PyTorch, and save the state into a new directory "      \
     "through pawl"
-#define NEXT_TENSORFLOW                                                                            \
-    "pawl cannot read it yet: load it with TensorFlow or Keras, and save the state into a new "    \
-    "directory through pawl"
 #define NEXT_ORBAX                                                                                 \
     "pawl cannot read it yet: load it with Orbax, and save the state into a new directory "        \
     "through pawl"
@@ -41,11 +38,11 @@ static const sign signs[] = {
     {"_METADATA", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
     {"manifest.ocdbt", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
     {"*.orbax-checkpoint-tmp*", true, {"unfinished checkpoints of Orbax", NEXT_ORBAX}},
-    {"saved_model.pb", false, {"a TensorFlow SavedModel", NEXT_TENSORFLOW}},
+    {"saved_model.pb", false, {"a TensorFlow SavedModel", NEXT_OPEN}},
     {"*.data-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]",
      false,
-     {"a TensorFlow checkpoint", NEXT_TENSORFLOW}},
-    {"*.index", false, {"a TensorFlow checkpoint", NEXT_TENSORFLOW}},
+     {"a TensorFlow checkpoint", NEXT_OPEN}},
+    {"*.index", false, {"a TensorFlow checkpoint", NEXT_OPEN}},
     {"*.keras", false, {"a Keras model", NEXT_OPEN}},
     {"*.h5", false, {"an HDF5 file, such as older Keras weights", NEXT_OPEN}},
     {"*.hdf5", false, {"an HDF5 file, such as older Keras weights", NEXT_OPEN}},
