@@ -103,6 +103,11 @@ static bool is_bundle(const looked *l) {
     return bundle_looks_like(l->tail, l->tail_bytes);
 }
 
+/* What was cut off shows by its name alone what it was. */
+static bool is_named_as_bundle(const looked *l) {
+    return ends_with(l->name, ".index");
+}
+
 static bool is_torch_zip(const looked *l) {
     return l->zip != NULL && torch_is_in_zip(l->zip);
 }
@@ -146,6 +151,7 @@ static const struct {
     {is_npz, &format_npz},
     {is_npy, &format_npy},
     {is_safetensors, &format_safetensors},
+    {is_named_as_bundle, &format_tensorflow},
 };
 
 /* ---- what none of them is ------------------------------------------------------------------- */

@@ -48,19 +48,32 @@ static inline void fuzz_read_entries(pawl_checkpoint *c) {
     FUZZ_CHECK(status == PAWL_OK || status == PAWL_EDAMAGED);
 }
 
+static inline store *fuzz_disk(void) {
+    static store *disk;
+    pawl_error err = ERROR_INIT;
+    FUZZ_CHECK(disk != NULL || store_mem(&disk, &err) == PAWL_OK);
+    return disk;
+}
+
+/* A file beside the one that is opened. */
+static inline void fuzz_put_beside(const char *name, const void *bytes, size_t n) {
+    pawl_error err = ERROR_INIT;
+    FUZZ_CHECK(store_replace(fuzz_disk(), name, bytes, n, &err) == PAWL_OK);
+}
+
 static inline int fuzz_open_archive(const archive_format *format, const char *name,
                                     const uint8_t *data, size_t size) {
-    static store *disk;
     static simulated_platform os;
+    static bool begun;
     pawl_error err = ERROR_INIT;
     struct source *source;
     pawl_checkpoint *c;
-    if (disk == NULL) {
+    if (!begun) {
         simulated_platform_init(&os, 1);
-        FUZZ_CHECK(store_mem(&disk, &err) == PAWL_OK);
+        begun = true;
     }
-    FUZZ_CHECK(store_replace(disk, name, data, size, &err) == PAWL_OK);
-    pawl_status status = archive_open(disk, false, format, name, false, &source, &err);
+    fuzz_put_beside(name, data, size);
+    pawl_status status = archive_open(fuzz_disk(), false, format, name, false, &source, &err);
     if (status != PAWL_OK) {
         fuzz_check_refusal(&err, status);
         FUZZ_CHECK(err.path[0] != '\0');

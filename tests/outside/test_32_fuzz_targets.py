@@ -26,6 +26,7 @@ THROUGH = {
        for name in ("chunk_index", "chunks", "dense", "group", "layout", "type", "value")},
     "src/foreign/streams_packed.c": "src/foreign/numpy/npz.c",
     "src/foreign/unpack.c": "src/foreign/numpy/npz.c",
+    "src/foreign/tensorflow/protobuf.c": "src/foreign/tensorflow/bundle.c",
     "src/group/launchers.c": "src/group/discover.c",
     "src/votes/merge_entry.c": "src/votes/merge.c",
     "src/ranks/meet.c": "src/ranks/notes.c",

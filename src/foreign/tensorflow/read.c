@@ -304,16 +304,18 @@ static pawl_status take_slice(reading *r, const bundle_entry *whole, const bundl
             return refuse_entry(PAWL_EDAMAGED, "a slice of it has another shape", err);
         }
     }
+    uint64_t count = 0;
     TRY(place(r, e, t, out, err));
-    return keep_check(r, e, name->name, 0, err);
+    if (e->type == DT_STRING && !count_elements(e, &count)) {
+        return refuse_entry(PAWL_EDAMAGED, "its size does not fit its shape", err);
+    }
+    return t->bytes > 0 || e->type == DT_STRING ? keep_check(r, e, name->name, count, err)
+                                                : PAWL_OK;
 }
 
 static pawl_status add_sliced(reading *r, const bundle_entry *e, const tensor_type *t,
                               const bundle_name *name, pawl_error *err) {
     size_t n = e->slice_count;
-    if (t->bytes == 0) {
-        return refuse_entry(PAWL_EUNSUPPORTED, "texts in slices are not read", err);
-    }
     TRY(vec_reserve(&r->parts, &r->part_room, n, sizeof(*r->parts), err));
     TRY(vec_reserve(&r->boxes, &r->box_room, n * 2 * PAWL_MAX_NDIM, sizeof(*r->boxes), err));
     for (size_t i = 0; i < n; i++) {
@@ -325,13 +327,40 @@ static pawl_status add_sliced(reading *r, const bundle_entry *e, const tensor_ty
     return add_tensor(r, e, t, name, r->parts, n, err);
 }
 
+/* A tensor of one slice, which is all of it, is what the slice is. *out: that. */
+static pawl_status join_slice(reading *r, const bundle_entry *e, bundle_entry *out,
+                              pawl_error *err) {
+    *out = *e;
+    if (e->slice_count != 1 || e->slices[0].ndim != e->ndim) {
+        return PAWL_OK;
+    }
+    for (int d = 0; d < e->ndim; d++) {
+        int64_t length = e->slices[0].length[d];
+        if (e->slices[0].start[d] != 0 || (length >= 0 && length != e->shape[d])) {
+            return PAWL_OK;
+        }
+    }
+    TRY(bundle_slice_key(e->key, &e->slices[0], &r->key, err));
+    const bundle_entry *slice = bundle_find(&r->bundle, r->key.data, r->key.size);
+    if (slice != NULL && slice->type == e->type && slice->ndim == e->ndim &&
+        slice->slice_count == 0) {
+        *out = *slice;
+        out->key = e->key;
+        out->shape = e->shape;
+    }
+    return PAWL_OK;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static pawl_status add_entry(reading *r, const bundle_entry *e, pawl_error *err) {
+static pawl_status add_entry(reading *r, const bundle_entry *given, pawl_error *err) {
+    bundle_entry joined;
+    const bundle_entry *e = &joined;
     bundle_name name;
     archive_part part;
     uint64_t count;
     bool done = false;
+    TRY(join_slice(r, given, &joined, err));
     if (e->type >= ARRAY_LENGTH(types) ||
         (types[e->type].dtype == 0 && types[e->type].type == NULL)) {
         return refuse_entry(PAWL_EUNSUPPORTED, "its type is none that pawl knows", err);
