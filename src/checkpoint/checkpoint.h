@@ -129,6 +129,11 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
 pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
                               pawl_verify_result *result, pawl_error *err) PAWL_MUST_CHECK;
 
+/* Of a source whose checksums reading does not compare: compares them; the first that differs is the
+ * error. `stop` as of pawl_verify_options. sums.c */
+pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
+                                  pawl_error *err) PAWL_MUST_CHECK;
+
 /* ---- is an entry usable: entry_check.c ------------------------------------------------------ */
 
 /* Can this entry, whose record is valid, be restored from the files of this manifest? Otherwise

@@ -42,6 +42,7 @@ const archive_format format_torch = {
     .name = "PyTorch",
     .unverified = NULL, /* each member of a zip has a checksum */
     .read = torch_zip_read,
+    .sums = true,
     .verify = torch_zip_verify,
 };
 
@@ -49,6 +50,7 @@ const archive_format format_dcp = {
     .name = "PyTorch DCP",
     .unverified = NULL,
     .read = dcp_read,
+    .sums = true,
     .verify = dcp_verify,
 };
 
@@ -79,6 +81,7 @@ const archive_format format_npz = {
     .name = "npz",
     .unverified = NULL,
     .read = npz_read,
+    .sums = true,
     .verify = npz_verify,
 };
 
@@ -99,6 +102,7 @@ const archive_format format_keras = {
     .name = "Keras",
     .unverified = NULL,
     .read = keras_read,
+    .sums = true,
     .verify = keras_verify,
 };
 
@@ -115,5 +119,6 @@ const archive_format format_tensorflow = {
     .name = "TensorFlow",
     .unverified = NULL, /* each tensor has a checksum */
     .read = tensorflow_read,
+    .sums = true,
     .verify = tensorflow_verify,
 };

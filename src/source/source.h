@@ -110,6 +110,7 @@ struct source {
     uint32_t files, all_files; /* from `files` on they are made of those before: no files more */
     /* Entries come in order, out of records that the source checked itself; `verify` checks all. */
     bool checked;
+    bool sums_apart;        /* `verify` compares checksums of entries, which reading does not */
     const char *unverified; /* what nothing can show: a clause; NULL: all has checksums */
     pawl_read_stats reads;  /* so far; those of files are counted by who reads them */
     arena memory;           /* of its texts */

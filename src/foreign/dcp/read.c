@@ -454,6 +454,7 @@ pawl_status dcp_verify(archive *a, source_verifier *v, pawl_error *err) {
         if (status != PAWL_OK) {
             error_range(&story, c->at + (story.has_range ? story.offset : 0),
                         story.has_range ? story.length : c->bytes);
+            archive_error_file(a, c->file, &story);
             v->problem(v->context, a->files[c->file].path, NULL, &story);
         }
     }

@@ -11,7 +11,7 @@ import support
 
 import pawl
 
-SAMPLES = pathlib.Path(os.environ.get("PAWL_SAMPLES", support.SOURCE.parent / "shared/samples"))
+SAMPLES = pathlib.Path(os.environ.get("PAWL_SAMPLES_DIR", support.SOURCE.parent / "shared/samples"))
 #: Types that pawl lists, and does not read.
 UNREAD = {"C128", "INT4", "UINT4", "INT2", "UINT2", "F4_E2M1", "F8_E4M3B11FNUZ", "VARIANT", "RESOURCE"}
 ATTRIBUTES, VALUE, SLOT = "/.ATTRIBUTES/", "VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
