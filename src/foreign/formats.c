@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats that can be opened. */
 #include "foreign/formats.h"
+#include "foreign/orbax/orbax.h"
 #include "foreign/safetensors/safetensors.h"
 
 #define NO_CHECKSUMS_OF_SAFETENSORS                                                                \
@@ -22,4 +23,12 @@ const archive_format format_safetensors_sharded = {
     .read = safetensors_read,
     .compare = safetensors_compare,
     .verify = safetensors_verify,
+};
+
+const archive_format format_orbax = {
+    .name = "Orbax",
+    .unverified = "checked: the nodes of databases, with their checksums, what describes the "
+                  "arrays, that all chunks can be decoded, and the checksums of those that have "
+                  "one; not checked: values of chunks that have none",
+    .read = orbax_read,
 };

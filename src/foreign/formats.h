@@ -6,5 +6,6 @@
 #include "foreign/archive.h"
 
 extern const archive_format format_safetensors, format_safetensors_sharded;
+extern const archive_format format_orbax;
 
 #endif

@@ -58,6 +58,18 @@
 #define FOREIGN_MAX_HEADERS  1073741824u
 #define FOREIGN_MAX_SHARDS   10000u
 #define FOREIGN_MAX_ENTRIES  4000000u
+/* Databases and arrays of Orbax: bytes of a node of the tree, compressed or not; its levels; bytes
+ * that are decompressed whole, of a chunk, or of the places of the chunks within one; the logarithm
+ * of the bytes that zstd may look back; bytes of all values together. */
+#define FOREIGN_MAX_OCDBT_NODE      134217728u
+#define FOREIGN_MAX_OCDBT_LEVELS    32u
+#define FOREIGN_MAX_ZARR_CHUNK      33554432u
+#define FOREIGN_MAX_ZARR_CHUNKS     4000000u
+#define FOREIGN_MAX_ZARR_INDEX      16777216u
+#define FOREIGN_MAX_ZARR_METADATA   1048576u
+#define FOREIGN_MAX_ZSTD_WINDOW_LOG 26
+#define FOREIGN_MAX_ORBAX_DEPTH     48
+#define FOREIGN_MAX_ORBAX_VALUES    16777216u
 #define FORMAT_MAX_TYPE_NAME 32u
 
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * foreign/orbax: checkpoints of Orbax: directories of arrays, in a database (OCDBT) or as files of
+ * zarr, and of JSON; and zarr alone. The directory that is opened is read, whichever of its files
+ * is named.
+ */
+#ifndef FOREIGN_ORBAX_ORBAX_H
+#define FOREIGN_ORBAX_ORBAX_H
+
+#include "foreign/archive.h"
+
+/* archive_format.read */
+pawl_status orbax_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+
+#endif
