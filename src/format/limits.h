@@ -62,7 +62,7 @@
  * that are decompressed whole, of a chunk, or of the places of the chunks within one; the logarithm
  * of the bytes that zstd may look back; bytes of all values together. */
 #define FOREIGN_MAX_OCDBT_NODE      134217728u
-#define FOREIGN_MAX_OCDBT_LEVELS    32u
+#define FOREIGN_MAX_OCDBT_LEVELS    64u
 #define FOREIGN_MAX_ZARR_CHUNK      33554432u
 #define FOREIGN_MAX_ZARR_CHUNKS     4000000u
 #define FOREIGN_MAX_ZARR_INDEX      16777216u
