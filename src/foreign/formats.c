@@ -31,4 +31,5 @@ const archive_format format_orbax = {
                   "arrays, that all chunks can be decoded, and the checksums of those that have "
                   "one; not checked: values of chunks that have none",
     .read = orbax_read,
+    .verify = orbax_verify,
 };

@@ -11,5 +11,7 @@
 
 /* archive_format.read */
 pawl_status orbax_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+/* archive_format.verify: decodes all chunks. */
+pawl_status orbax_verify(archive *a, source_verifier *v, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -86,6 +86,11 @@ typedef struct zarr_place {
 pawl_status zarr_add_stream(archive *a, const zarr_array *z, const zarr_place *places, size_t count,
                             uint32_t *out, pawl_error *err) PAWL_MUST_CHECK;
 
+bool zarr_is_stream(const stream_recipe *recipe);
+/* Decodes all chunks that are there. PAWL_EDAMAGED: the first that cannot be. */
+pawl_status zarr_check_stream(const stream_recipe *recipe, archive *a, source_verifier *v,
+                              pawl_error *err) PAWL_MUST_CHECK;
+
 /* ---- a chunk: zarr_chunk.c ---- */
 
 /* Decodes what chunks are stored as, forwards. */

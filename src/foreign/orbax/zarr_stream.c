@@ -362,6 +362,18 @@ static pawl_status read_chunk(array_file *f, uint64_t at, uint8_t *to, size_t *n
     return PAWL_OK;
 }
 
+/* What failed is where the bytes were taken from. */
+static pawl_status at_place(const array_file *f, pawl_status status, pawl_error *err) {
+    bool unnamed = err->path[0] == '\0' || status == PAWL_EDAMAGED;
+    if (status != PAWL_ENOMEM && f->place != NULL && unnamed) {
+        archive_error_file(f->a, f->place->file, err);
+        if (f->place->inlined == NULL) {
+            error_range(err, f->place->offset, f->place->bytes);
+        }
+    }
+    return status;
+}
+
 static pawl_status read_array(store_file *base, uint64_t at, void *to, size_t n, size_t *got,
                               pawl_error *err) {
     array_file *f = (array_file *)base;
@@ -372,16 +384,8 @@ static pawl_status read_array(store_file *base, uint64_t at, void *to, size_t n,
     n = n < f->recipe->bytes - at ? n : (size_t)(f->recipe->bytes - at);
     f->place = NULL;
     pawl_status status = read_chunk(f, at, to, &n, err);
-    if (status == PAWL_OK) {
-        *got = n;
-    } else if (status != PAWL_ENOMEM && f->place != NULL &&
-               (err->path[0] == '\0' || status == PAWL_EDAMAGED)) {
-        archive_error_file(f->a, f->place->file, err);
-        if (f->place->inlined == NULL) {
-            error_range(err, f->place->offset, f->place->bytes);
-        }
-    }
-    return status;
+    *got = status == PAWL_OK ? n : 0;
+    return status == PAWL_OK ? PAWL_OK : at_place(f, status, err);
 }
 
 static pawl_status size_of_array(store_file *base, uint64_t *out, pawl_error *err) {
@@ -428,6 +432,54 @@ static pawl_status open_array(const stream_recipe *base, archive *a, store_mode 
     }
     *out = &f->base;
     return PAWL_OK;
+}
+
+/* ---- all of it ---- */
+
+bool zarr_is_stream(const stream_recipe *recipe) {
+    return recipe->open == open_array;
+}
+
+/* All of a chunk that is there. */
+static pawl_status check_chunk(array_file *f, uint64_t number, pawl_error *err) {
+    zarr_input in = {0};
+    uint64_t left = f->recipe->z.chunk_bytes;
+    bool there;
+    TRY(find_chunk(f, number, &in, &there, err));
+    if (!there) {
+        return PAWL_OK;
+    }
+    f->running = NONE;
+    TRY(skip_to(f, number, &in, 0, err));
+    f->running = NONE;
+    while (left > 0) {
+        size_t n = left < SKIP_BYTES ? (size_t)left : SKIP_BYTES;
+        TRY(zarr_unpack(f->unpacker, f->skipped, n, err));
+        left -= n;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_chunks(array_file *f, source_verifier *v, pawl_error *err) {
+    const array_recipe *r = f->recipe;
+    for (size_t i = 0; i < r->count; i++) {
+        const zarr_place *place = &r->places[i];
+        for (uint64_t k = 0; k < r->z.shard_chunks; k++) {
+            pawl_status status = check_chunk(f, place->number * r->z.shard_chunks + k, err);
+            if (status != PAWL_OK) {
+                return at_place(f, status, err);
+            }
+        }
+        TRY(v->progress(v->context, place->bytes, err));
+    }
+    return PAWL_OK;
+}
+
+pawl_status zarr_check_stream(const stream_recipe *recipe, archive *a, source_verifier *v,
+                              pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    TRY(recipe->open(recipe, a, STORE_READ, &file, err));
+    return check_chunks((array_file *)file, v, err);
 }
 
 /* ---- adding it ---- */
