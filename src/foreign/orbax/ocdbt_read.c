@@ -340,6 +340,9 @@ pawl_status ocdbt_read(archive *a, const char *directory, key_map *out, pawl_err
     pawl_status status = w.node != NULL && w.known != NULL
                              ? walk(&w, err)
                              : error_nomem(err, KNOWN_SLOTS * sizeof(*w.known));
+    if (status != PAWL_OK && status != PAWL_ENOMEM && err->path[0] == '\0') {
+        store_error_path(err, a->base.store, directory);
+    }
     mem_free(w.stack);
     mem_free(w.node);
     mem_free(w.known);
