@@ -171,26 +171,17 @@ static bool fill_bits(json_span text, uint32_t bytes, uint8_t *out) {
 }
 
 static bool fill_integer(json_span text, uint32_t bytes, bool is_signed, uint8_t *out) {
-    json_reader r = json_reader_of(text.text, text.n);
-    json_reader again = r;
-    int64_t number;
-    uint64_t natural;
-    unsigned bits = bytes * 8;
-    if (json_i64(&r, &number) == PAWL_OK) {
-        natural = (uint64_t)number;
-        if (bits < 64 &&
-            (is_signed ? number < -((int64_t)1 << (bits - 1)) || number >= (int64_t)1 << (bits - 1)
-                       : natural >> bits != 0)) {
-            return false;
-        }
-        if (!is_signed && number < 0) {
-            return false;
-        }
-    } else if (is_signed || bits < 64 || json_u64(&again, &natural) != PAWL_OK) {
+    bool minus = text.n > 0 && text.text[0] == '-';
+    json_reader r = json_reader_of(text.text + minus, text.n - minus);
+    uint64_t most = UINT64_MAX >> (64 - 8 * bytes + is_signed);
+    uint64_t number;
+    if ((minus && !is_signed) || json_u64(&r, &number) != PAWL_OK || r.at != r.n ||
+        number > most + minus) {
         return false;
     }
+    number = minus ? 0 - number : number;
     for (uint32_t i = 0; i < bytes; i++) {
-        out[i] = (uint8_t)(natural >> (8 * i));
+        out[i] = (uint8_t)(number >> (8 * i));
     }
     return true;
 }
