@@ -221,11 +221,11 @@ static pawl_status add_empty(reading *r, const orbax_item *item, const orbax_lea
 static pawl_status not_there(reading *r, const orbax_item *item, const orbax_leaf *leaf,
                              pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "the checkpoint lacks %s that its _METADATA names",
-              leaf->kind == TREE_STRING ? "a string" : "an array");
+              leaf->kind == ORBAX_STRING ? "a string" : "an array");
     store_error_path(err, r->a->base.store, item->directory);
     error_entry(err, leaf->name);
     error_expected(err, "%s of the name %.200s",
-                   leaf->kind == TREE_STRING ? "a string in _strings.json" : "an array",
+                   leaf->kind == ORBAX_STRING ? "a string in _strings.json" : "an array",
                    leaf->stored);
     return PAWL_EDAMAGED;
 }
@@ -236,7 +236,7 @@ static pawl_status add_leaves(reading *r, const orbax_item *item, pawl_error *er
         if (leaf->found) {
             continue;
         }
-        if (leaf->kind != TREE_EMPTY) {
+        if (leaf->kind != ORBAX_EMPTY) {
             return not_there(r, item, leaf, err);
         }
         TRY(add_empty(r, item, leaf, err));

@@ -95,15 +95,15 @@ static void set_kind(orbax_leaf *leaf, json_span type, bool skipped) {
         const char *type, *value;
     } empty[] = {
         {"None", "null"}, {"Dict", "{}"}, {"List", "[]"}, {"Tuple", "[]"}, {"NamedTuple", "{}"}};
-    leaf->kind = json_is(type, "string") ? TREE_STRING : TREE_ARRAY;
+    leaf->kind = json_is(type, "string") ? ORBAX_STRING : ORBAX_ARRAY;
     for (size_t i = 0; i < ARRAY_LENGTH(empty); i++) {
         if (json_is(type, empty[i].type)) {
-            leaf->kind = TREE_EMPTY;
+            leaf->kind = ORBAX_EMPTY;
             leaf->value = empty[i].value;
         }
     }
-    if (skipped && leaf->kind == TREE_ARRAY) {
-        leaf->kind = TREE_EMPTY;
+    if (skipped && leaf->kind == ORBAX_ARRAY) {
+        leaf->kind = ORBAX_EMPTY;
         leaf->value = "null";
     }
 }
@@ -146,7 +146,7 @@ static pawl_status keep(reading *r, const buffer *text, const char **out, pawl_e
 
 static pawl_status read_leaf(reading *r, json_reader *j, pawl_error *err) {
     orbax_tree *t = r->tree;
-    orbax_leaf leaf = {.kind = TREE_ARRAY};
+    orbax_leaf leaf = {.kind = ORBAX_ARRAY};
     json_span key;
     bool more;
     bool named = false;

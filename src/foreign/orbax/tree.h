@@ -7,9 +7,9 @@
 #include "foreign/archive.h"
 
 typedef enum orbax_leaf_kind {
-    TREE_ARRAY,
-    TREE_STRING,
-    TREE_EMPTY /* nothing is stored of it: `value` is the JSON of what it is */
+    ORBAX_ARRAY,
+    ORBAX_STRING,
+    ORBAX_EMPTY /* nothing is stored of it: `value` is the JSON of what it is */
 } orbax_leaf_kind;
 
 typedef struct orbax_leaf {
