@@ -58,9 +58,11 @@
 #define FOREIGN_MAX_HEADERS  1073741824u
 #define FOREIGN_MAX_SHARDS   10000u
 #define FOREIGN_MAX_ENTRIES  4000000u
-/* Databases and arrays of Orbax: bytes of a node of the tree, compressed or not; its levels; bytes
- * that are decompressed whole, of a chunk, or of the places of the chunks within one; the logarithm
- * of the bytes that zstd may look back; bytes of all values together. */
+#define FORMAT_MAX_TYPE_NAME 32u
+/* Databases and arrays of Orbax: bytes of a node of the tree, compressed or not, and its levels;
+ * bytes of a chunk that is decoded whole, chunks, bytes of the index of a shard, and of what
+ * describes an array; the logarithm of how far zstd may look back; nested directories, and bytes of
+ * all values. */
 #define FOREIGN_MAX_OCDBT_NODE      134217728u
 #define FOREIGN_MAX_OCDBT_LEVELS    64u
 #define FOREIGN_MAX_ZARR_CHUNK      33554432u
@@ -70,7 +72,6 @@
 #define FOREIGN_MAX_ZSTD_WINDOW_LOG 26
 #define FOREIGN_MAX_ORBAX_DEPTH     48
 #define FOREIGN_MAX_ORBAX_VALUES    16777216u
-#define FORMAT_MAX_TYPE_NAME 32u
 
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */

@@ -296,8 +296,9 @@ static pawl_status add_attributes(adding *n, const char *text, size_t bytes, paw
     struct pawl_error ignored = ERROR_INIT;
     json_reader r = json_reader_of(text, bytes);
     bool more = false;
-    if (bytes > PAWL_MAX_VALUE_BYTES || json_check(text, bytes, "value", &ignored) != PAWL_OK ||
-        json_enter(&r, '{') != PAWL_OK || json_member(&r, NULL, &more) != PAWL_OK || !more) {
+    if (bytes > (size_t)PAWL_MAX_VALUE_BYTES ||
+        json_check(text, bytes, "value", &ignored) != PAWL_OK || json_enter(&r, '{') != PAWL_OK ||
+        json_member(&r, NULL, &more) != PAWL_OK || !more) {
         return PAWL_OK;
     }
     const char *name = arena_printf(&n->a->base.memory, "%s/.zattrs", n->name);

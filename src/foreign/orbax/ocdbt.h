@@ -42,8 +42,8 @@ typedef struct ocdbt_manifest {
     ocdbt_path path;
     ocdbt_table table;
 } ocdbt_manifest;
-/* All of the body. */
-pawl_status ocdbt_read_manifest(cursor *body, ocdbt_manifest *out, pawl_error *err) PAWL_MUST_CHECK;
+/* All of a body. */
+pawl_status ocdbt_read_manifest(cursor *c, ocdbt_manifest *out, pawl_error *err) PAWL_MUST_CHECK;
 void ocdbt_manifest_free(ocdbt_manifest *m);
 
 /* A node while it is walked through. */
@@ -63,8 +63,8 @@ typedef struct ocdbt_item {
     ocdbt_path path;
     uint64_t offset, bytes;
 } ocdbt_item;
-/* `out` is freed by ocdbt_node_free whatever happens. The body must stay. */
-pawl_status ocdbt_node_begin(cursor *body, ocdbt_node *out, pawl_error *err) PAWL_MUST_CHECK;
+/* Of a body, which must stay. `node` is freed by ocdbt_node_free whatever happens. */
+pawl_status ocdbt_node_begin(cursor *c, ocdbt_node *node, pawl_error *err) PAWL_MUST_CHECK;
 /* There are `count`. */
 pawl_status ocdbt_node_next(ocdbt_node *node, ocdbt_item *out, pawl_error *err) PAWL_MUST_CHECK;
 void ocdbt_node_free(ocdbt_node *node);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks through the tree of a database. Nodes that are still to be read are on a stack, the next one
- * on top, so keys come in ascending order. Each level is lower than the one above it, so there is an
- * end; and what is decompressed in all is bounded, since a hostile tree may have a node many times.
+ * Walks through the tree of a database. Nodes that are still to be read are on a stack, the next
+ * one on top, so keys come in ascending order. Each level is lower than the one above it, so there
+ * is an end; and what is decompressed in all is bounded, since a hostile tree may have a node many
+ * times.
  */
 #include "foreign/orbax/ocdbt.h"
 #include "format/limits.h"

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define VALUE_BYTES ((size_t)PAWL_MAX_VALUE_BYTES)
+
 void values_free(orbax_values *v) {
     for (size_t i = 0; i < v->count; i++) {
         mem_free(v->found[i].bytes);
@@ -46,7 +48,7 @@ pawl_status values_add_text(orbax_values *v, const char *prefix, const char *nam
     if (value.name == NULL) {
         return error_nomem(err, strlen(prefix) + strlen(name));
     }
-    if (text->size > PAWL_MAX_VALUE_BYTES || v->bytes + text->size > FOREIGN_MAX_ORBAX_VALUES) {
+    if (text->size > VALUE_BYTES || v->bytes + text->size > FOREIGN_MAX_ORBAX_VALUES) {
         return values_add_unread(v, path, "too large for a value", err);
     }
     v->bytes += text->size;
@@ -63,7 +65,7 @@ pawl_status values_add_text(orbax_values *v, const char *prefix, const char *nam
 
 pawl_status values_add_unread(orbax_values *v, const char *path, const char *why, pawl_error *err) {
     size_t n = strlen(path) + strlen(why);
-    if (v->unread.size + 6 * n + 16 > PAWL_MAX_VALUE_BYTES) {
+    if (v->unread.size + 6 * n + 16 > VALUE_BYTES) {
         error_set(err, PAWL_ELIMIT, "the checkpoint has too many files that are not read");
         store_error_path(err, v->a->base.store, path);
         return PAWL_ELIMIT;
@@ -147,10 +149,10 @@ static pawl_status add_value(orbax_values *v, const found_value *value, pawl_err
     store_stat is;
     if (bytes == NULL) {
         TRY(archive_look(v->a, value->path, &is, err));
-        if (is.size > PAWL_MAX_VALUE_BYTES || v->bytes + is.size > FOREIGN_MAX_ORBAX_VALUES) {
+        if (is.size > VALUE_BYTES || v->bytes + is.size > FOREIGN_MAX_ORBAX_VALUES) {
             return values_add_unread(v, value->path, "too large for a value", err);
         }
-        TRY(archive_read_description(v->a, value->path, PAWL_MAX_VALUE_BYTES, &text, err));
+        TRY(archive_read_description(v->a, value->path, VALUE_BYTES, &text, err));
         v->bytes += text.size;
         bytes = text.size > 0 ? text.data : (const uint8_t *)"";
         n = text.size;

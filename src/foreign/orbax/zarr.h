@@ -49,9 +49,9 @@ typedef struct zarr_array {
 } zarr_array;
 
 /* The text of a .zarray, and of a zarr.json. A group has *group set, and nothing else. */
-pawl_status zarr_read_v2(const void *text, size_t n, zarr_array *out, pawl_error *err)
+pawl_status zarr_read_v2(const void *text, size_t n, zarr_array *z, pawl_error *err)
     PAWL_MUST_CHECK;
-pawl_status zarr_read_v3(const void *text, size_t n, zarr_array *out, bool *group, pawl_error *err)
+pawl_status zarr_read_v3(const void *text, size_t n, zarr_array *z, bool *group, pawl_error *err)
     PAWL_MUST_CHECK;
 
 /* ---- zarr_types.c: what both have ---- */

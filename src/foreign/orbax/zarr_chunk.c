@@ -143,8 +143,7 @@ static pawl_status step_plain(zarr_unpacker *u, uint8_t *to, size_t n, size_t *g
     return PAWL_OK;
 }
 
-static pawl_status step_zstd(zarr_unpacker *u, uint8_t *to, size_t n, size_t *got,
-                             pawl_error *err) {
+static pawl_status step_zstd(zarr_unpacker *u, void *to, size_t n, size_t *got, pawl_error *err) {
     ZSTD_outBuffer out = {.dst = to, .size = n};
     for (;;) {
         TRY(fill_input(u, err));

@@ -158,7 +158,7 @@ static bool fill_bits(json_span text, uint32_t bytes, uint8_t *out) {
     for (size_t i = 3; i + 1 < text.n; i++) {
         static const char digits[] = "0123456789abcdef";
         char c = text.text[i];
-        const char *at = strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+        const char *at = strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c);
         if (at == NULL || c == '\0') {
             return false;
         }

@@ -31,7 +31,10 @@ static bool set_numpy_type(json_span name, zarr_array *z) {
 
 /* Types whose values are not read. */
 static void set_other_type(json_span value, zarr_array *z) {
-    char kind = value.n > 3 ? value.text[2] : '\0';
+    char kind = '\0';
+    if (value.n > 3) {
+        kind = value.text[2];
+    }
     const char *type = value.n > 0 && value.text[0] == '[' ? "STRUCT"
                        : kind == 'S' || kind == 'V'        ? "BYTES"
                        : kind == 'U'                       ? "UNICODE"

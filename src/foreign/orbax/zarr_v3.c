@@ -284,7 +284,9 @@ pawl_status zarr_read_v3(const void *text, size_t n, zarr_array *z, bool *group,
     members m = {0};
     *z = (zarr_array){0};
     TRY(read_members(text, n, &m, err));
-    z->attributes = is_empty(m.attributes) ? (json_span){0} : m.attributes;
+    if (!is_empty(m.attributes)) {
+        z->attributes = m.attributes;
+    }
     *group = json_is(m.node, "group");
     if (*group) {
         return PAWL_OK;

@@ -155,7 +155,7 @@ static void test_files_that_are_elsewhere(void **state) {
 }
 
 /* A node that is its own child would have no end. */
-static void test_levels(void **state) {
+static void test_levels_that_do_not_descend(void **state) {
     store *s = *state;
     CLEANUP(buffer_free) buffer body = {0};
     CLEANUP(buffer_free) buffer block = {0};
@@ -199,7 +199,7 @@ static void test_a_node_many_times(void **state) {
     assert_fails(open_database(s, &c, &err), PAWL_ELIMIT, &err);
 }
 
-static void test_manifests(void **state) {
+static void test_manifests_that_are_refused(void **state) {
     store *s = *state;
     CLEANUP(buffer_free) buffer body = {0};
     CLEANUP(buffer_free) buffer block = {0};
@@ -230,9 +230,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_bytes_that_are_changed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keys_that_cannot_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_that_are_elsewhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_levels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_levels_that_do_not_descend, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_many_times, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_manifests, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_manifests_that_are_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,7 +196,7 @@ static void put_shard(store *s, const uint64_t index[4], const char *chunks) {
     "{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2],\"codecs\":[" BYTES     \
     "],\"index_codecs\":[" BYTES ",{\"name\":\"crc32c\"}]}}"
 
-static void test_shards(void **state) {
+static void test_chunks_in_shards(void **state) {
     static const uint64_t missing[] = {2, 2, UINT64_MAX, UINT64_MAX};
     static const uint64_t behind[] = {0, 2, 40, 2};
     static const uint64_t around[] = {0, 2, UINT64_MAX - 1, 4};
@@ -352,7 +352,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_few_parts_of_many_chunks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_arrays_of_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names_of_arrays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_shards, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_chunks_in_shards, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_chunks_of_another_length, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_checksums_of_chunks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_descriptions_that_are_refused, set_up, tear_down),
