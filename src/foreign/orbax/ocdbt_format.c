@@ -178,7 +178,7 @@ static pawl_status add_path(ocdbt_table *t, uint64_t prefix, uint64_t base, cons
     t->text.data[t->text.size - 1] = 0;
     t->text.data[t->text.size] = 0;
     const char *text = (const char *)t->text.data + at;
-    if (!is_path(text, length) || base == length) {
+    if (length > 0 && (!is_path(text, length) || base == length)) {
         return refuse_path(text, length, err);
     }
     t->paths[t->count++] = (ocdbt_path){.at = at, .n = (uint32_t)length, .base = (uint32_t)base};
@@ -220,7 +220,7 @@ static pawl_status find_path(const ocdbt_table *t, uint64_t id, ocdbt_path *out,
         return PAWL_EDAMAGED;
     }
     *out = t->paths[id];
-    return PAWL_OK;
+    return out->n > 0 ? PAWL_OK : refuse_path("", 0, err); /* that of a version without a tree */
 }
 
 /* ---- manifests ---- */

@@ -101,20 +101,22 @@ static inline void made_node(buffer *out, uint8_t height, const char *path, size
     }
 }
 
-/* One version, whose root is in a file; NULL: of nothing. */
+/* Two versions: the older one is of nothing, the newer one has a root in a file; NULL: so is it. */
 static inline void made_manifest(buffer *out, uint8_t height, const char *path, uint64_t offset,
                                  uint64_t bytes) {
     static const uint8_t configuration[16 + 5] = {[17] = 100, 120, 4, 0};
+    const bool empty = path == NULL;
+    const uint64_t none = UINT64_MAX;
     made_bytes(out, configuration, sizeof(configuration)); /* id, kind, inline, node, arity, ... */
-    made_table(out, path != NULL, &path);
-    made_numbers(out, 2, (const uint64_t[]){1, 1});
-    made_bytes(out, &height, 1);
-    made_numbers(out, 3,
-                 (const uint64_t[]){0, path != NULL ? offset : UINT64_MAX,
-                                    path != NULL ? bytes : UINT64_MAX});
-    made_numbers(out, 3, (const uint64_t[]){1, 1, 1});
-    made_bytes(out, "\0\0\0\0\0\0\0", 8); /* when */
-    made_number(out, 0);                  /* older ones */
+    made_table(out, 2, (const char *const[]){"", empty ? "" : path});
+    made_numbers(out, 3, (const uint64_t[]){2, 1, 2});
+    made_bytes(out, (const uint8_t[]){0, height}, 2);
+    made_numbers(out, 2, (const uint64_t[]){0, 1});
+    made_numbers(out, 4,
+                 (const uint64_t[]){none, empty ? none : offset, none, empty ? none : bytes});
+    made_numbers(out, 6, (const uint64_t[]){1, 1, 1, 1, 1, 1});
+    made_bytes(out, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16); /* when */
+    made_number(out, 0);                                   /* older ones */
 }
 
 #endif
