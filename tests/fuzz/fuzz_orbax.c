@@ -8,7 +8,7 @@ static void check_leaves(const orbax_tree *t) {
     for (size_t i = 0; i < t->count; i++) {
         const orbax_leaf *leaf = &t->leaves[i];
         FUZZ_CHECK(i == 0 || strcmp(t->leaves[i - 1].stored, leaf->stored) < 0);
-        FUZZ_CHECK((leaf->kind == ORBAX_EMPTY) == (leaf->value != NULL) && !leaf->found);
+        FUZZ_CHECK((leaf->kind == ORBAX_OTHER) == (leaf->value != NULL) && !leaf->found);
         FUZZ_CHECK(orbax_tree_find(t, leaf->stored, strlen(leaf->stored)) == leaf);
         FUZZ_CHECK(leaf->name[0] == '\0' || strlen(leaf->name) > PAWL_MAX_NAME_BYTES ||
                    entry_name_valid(leaf->name, strlen(leaf->name), NULL));

@@ -87,8 +87,8 @@ static pawl_status not_merged(const reading *r, const char *directory, const sig
               "the checkpoint was never finished: what its processes saved was not put together");
     store_error_path(err, r->a->base.store, directory);
     error_expected(err, "manifest.ocdbt");
-    error_found(err, "%zu directories of processes alone, the first is %.200s", s->processes,
-                s->process);
+    error_found(err, "only what %zu process%s saved, in %.200s%s", s->processes,
+                s->processes == 1 ? "" : "es", s->process, s->processes == 1 ? "" : ", ...");
     error_next(err, "take another step; what one process saved can be read by itself: open %.200s",
                s->process);
     return PAWL_EDAMAGED;
@@ -108,6 +108,15 @@ static bool is_of_a_process(const reading *r, const char *directory) {
     const char *path = directory[0] != '\0' ? directory : r->a->base.store->root;
     const char *slash = strrchr(path, '/');
     return begins_with(slash != NULL ? slash + 1 : path, PROCESS);
+}
+
+static bool has_arrays(const orbax_tree *tree) {
+    for (size_t i = 0; i < tree->count; i++) {
+        if (tree->leaves[i].kind == ORBAX_ARRAY) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static pawl_status read_tree(reading *r, orbax_item *item, pawl_error *err) {
@@ -140,7 +149,7 @@ static pawl_status add_item(reading *r, const char *directory, const char *prefi
     if (s->manifest) {
         return ocdbt_read(r->a, directory, &added->keys, err);
     }
-    if (s->tree && added->tree.ocdbt_known && added->tree.ocdbt && added->tree.count > 0) {
+    if (added->tree.ocdbt && has_arrays(&added->tree)) {
         return no_manifest(r, directory, err);
     }
     return directory_read(r->a, directory, &added->keys, err);
@@ -236,7 +245,7 @@ static pawl_status add_leaves(reading *r, const orbax_item *item, pawl_error *er
         if (leaf->found) {
             continue;
         }
-        if (leaf->kind != ORBAX_EMPTY) {
+        if (leaf->kind != ORBAX_OTHER) {
             return not_there(r, item, leaf, err);
         }
         TRY(add_empty(r, item, leaf, err));

@@ -90,27 +90,33 @@ static pawl_status read_keys(reading *r, json_reader *j, pawl_error *err) {
 
 /* ---- what it is ---- */
 
-static void set_kind(orbax_leaf *leaf, json_span type, bool skipped) {
+/* Of what is unknown, or was left out ("placeholder"), the value is its type. */
+static pawl_status set_kind(reading *r, orbax_leaf *leaf, json_span type, bool skipped,
+                            pawl_error *err) {
     static const struct {
-        const char *type, *value;
-    } empty[] = {
-        {"None", "null"}, {"Dict", "{}"}, {"List", "[]"}, {"Tuple", "[]"}, {"NamedTuple", "{}"}};
-    leaf->kind = json_is(type, "string") ? ORBAX_STRING : ORBAX_ARRAY;
-    for (size_t i = 0; i < ARRAY_LENGTH(empty); i++) {
-        if (json_is(type, empty[i].type)) {
-            leaf->kind = ORBAX_EMPTY;
-            leaf->value = empty[i].value;
+        const char *type;
+        orbax_leaf_kind kind;
+        const char *value;
+    } types[] = {{"jax.Array", ORBAX_ARRAY, NULL}, {"np.ndarray", ORBAX_ARRAY, NULL},
+                 {"scalar", ORBAX_ARRAY, NULL},    {"string", ORBAX_STRING, NULL},
+                 {"None", ORBAX_OTHER, "null"},    {"Dict", ORBAX_OTHER, "{}"},
+                 {"List", ORBAX_OTHER, "[]"},      {"Tuple", ORBAX_OTHER, "[]"},
+                 {"NamedTuple", ORBAX_OTHER, "{}"}};
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++) {
+        if (json_is(type, types[i].type) && !(skipped && types[i].value == NULL)) {
+            leaf->kind = types[i].kind;
+            leaf->value = types[i].value;
+            return PAWL_OK;
         }
     }
-    if (skipped && leaf->kind == ORBAX_ARRAY) {
-        leaf->kind = ORBAX_EMPTY;
-        leaf->value = "null";
-    }
+    leaf->kind = ORBAX_OTHER;
+    leaf->value = arena_printf(&r->a->base.memory, "\"%.*s\"", (int)type.n, type.text);
+    return leaf->value != NULL ? PAWL_OK : error_nomem(err, type.n);
 }
 
-static pawl_status read_value(json_reader *j, orbax_leaf *leaf) {
+static pawl_status read_value(reading *r, json_reader *j, orbax_leaf *leaf, pawl_error *err) {
     json_span key;
-    json_span type = {0};
+    json_span type = {.text = ""};
     bool more;
     bool skipped = false;
     TRY(json_enter(j, '{'));
@@ -127,8 +133,7 @@ static pawl_status read_value(json_reader *j, orbax_leaf *leaf) {
             TRY(json_skip(j, NULL));
         }
     }
-    set_kind(leaf, type, skipped);
-    return PAWL_OK;
+    return set_kind(r, leaf, type, skipped, err);
 }
 
 static pawl_status keep(reading *r, const buffer *text, const char **out, pawl_error *err) {
@@ -160,7 +165,7 @@ static pawl_status read_leaf(reading *r, json_reader *j, pawl_error *err) {
             named = true;
             TRY(read_keys(r, j, err));
         } else if (json_is(key, "value_metadata")) {
-            TRY(read_value(j, &leaf));
+            TRY(read_value(r, j, &leaf, err));
         } else {
             TRY(json_skip(j, NULL));
         }
@@ -208,7 +213,6 @@ static pawl_status read_all(reading *r, json_reader *j, pawl_error *err) {
             TRY(read_leaves(r, j, err));
         } else if (json_is(key, "use_ocdbt") && json_peek(j) != 'n') {
             TRY(json_bool(j, &t->ocdbt));
-            t->ocdbt_known = true;
         } else {
             TRY(json_skip(j, NULL));
         }
@@ -238,7 +242,6 @@ pawl_status orbax_tree_read(archive *a, const void *text, size_t n, orbax_tree *
                             pawl_error *err) {
     reading r = {.a = a, .tree = out};
     json_reader j = json_reader_for(text, n, 0, "tree of the checkpoint", err);
-    out->known = true;
     pawl_status status = read_all(&r, &j, err);
     buffer_free(&r.stored);
     buffer_free(&r.name);

@@ -9,7 +9,7 @@
 typedef enum orbax_leaf_kind {
     ORBAX_ARRAY,
     ORBAX_STRING,
-    ORBAX_EMPTY /* nothing is stored of it: `value` is the JSON of what it is */
+    ORBAX_OTHER /* an array, or nothing is stored of it: `value` is the JSON of what it is */
 } orbax_leaf_kind;
 
 typedef struct orbax_leaf {
@@ -23,8 +23,7 @@ typedef struct orbax_leaf {
 typedef struct orbax_tree {
     orbax_leaf *leaves; /* ascending by `stored` */
     size_t count, room;
-    bool known;              /* there is a _METADATA */
-    bool ocdbt, ocdbt_known; /* arrays are in a database, as it says */
+    bool ocdbt; /* arrays are in a database, as it says */
 } orbax_tree;
 
 /* Reads the text of a _METADATA; names live in the archive's memory. */

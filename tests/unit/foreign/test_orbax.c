@@ -229,6 +229,22 @@ static void test_arrays_of_a_database(void **state) {
     store_destroy(s);
 }
 
+/* In the database of one process a chunk that is missing may be in another's. */
+static void test_arrays_that_a_process_has_a_part_of(void **state) {
+    store *s = copy_sample("arrays", NULL);
+    struct pawl_error err;
+    struct source *c;
+    char *root = s->root;
+    (void)state;
+    s->root = (char *)"/7/ocdbt.process_1";
+    assert_ok(made_archive(s, &format_orbax, "manifest.ocdbt", &c, &err), &err);
+    assert_entry(c, "filled", "F32, in part [5, 6, 3] 1 parts");
+    assert_entry(c, "zstd", "F32 [5, 6, 3] 6 parts");
+    source_destroy(c);
+    s->root = root;
+    store_destroy(s);
+}
+
 static void test_arrays_that_are_files(void **state) {
     static const int16_t six[] = {0, 1, 2, 3, 4, 5};
     static const int32_t seven[] = {7};
@@ -259,6 +275,31 @@ static void test_an_array_that_only_the_tree_has(void **state) {
     s = copy_sample("files", "_strings");
     assert_fails(made_archive(s, &format_orbax, "_METADATA", &c, &err), PAWL_EDAMAGED, &err);
     assert_string_equal(err.attempt, "the checkpoint lacks a string that its _METADATA names");
+    store_destroy(s);
+}
+
+/* A tree may have leaves that were left out, and kinds of them that later versions add. */
+static void test_leaves_of_which_nothing_is_stored(void **state) {
+    static const char text[] =
+        "{\"tree_metadata\":{"
+        "\"('a',)\":{\"key_metadata\":[{\"key\":\"a\",\"key_type\":2}],\"value_metadata\":"
+        "{\"value_type\":\"placeholder\",\"skip_deserialize\":false}},"
+        "\"('b', 0)\":{\"key_metadata\":[{\"key\":\"b\"},{\"key\":0}],\"value_metadata\":"
+        "{\"value_type\":\"None\",\"skip_deserialize\":true}},"
+        "\"('/',)\":{\"key_metadata\":[{\"key\":\"x/.\"}],\"value_metadata\":"
+        "{\"value_type\":\"jax.Array\",\"skip_deserialize\":true}}},\"use_ocdbt\":true}";
+    store *s;
+    struct pawl_error err = ERROR_INIT;
+    struct source *c;
+    (void)state;
+    assert_ok(store_mem(&s, &err), &err);
+    put_text(s, "_METADATA", text);
+    assert_ok(made_archive(s, &format_orbax, "_METADATA", &c, &err), &err);
+    assert_int_equal(c->entries, 4);
+    assert_entry(c, "a", "json \"placeholder\"");
+    assert_entry(c, "b/0", "json null");
+    assert_entry(c, "x%2F%2E", "json \"jax.Array\"");
+    source_destroy(c);
     store_destroy(s);
 }
 
@@ -346,8 +387,10 @@ int main(void) {
         cmocka_unit_test(test_a_process_alone),
         cmocka_unit_test(test_a_name_that_is_temporary),
         cmocka_unit_test(test_arrays_of_a_database),
+        cmocka_unit_test(test_arrays_that_a_process_has_a_part_of),
         cmocka_unit_test(test_arrays_that_are_files),
         cmocka_unit_test(test_an_array_that_only_the_tree_has),
+        cmocka_unit_test(test_leaves_of_which_nothing_is_stored),
         cmocka_unit_test(test_a_chunk_that_is_damaged),
         cmocka_unit_test(test_memory_runs_out),
     };
