@@ -189,7 +189,7 @@ static pawl_status read_table(cursor *c, ocdbt_table *t, pawl_error *err) {
     uint64_t n, prefix = 0, suffix, base;
     cursor prefixes, suffixes, bases;
     const uint8_t *text;
-    TRY(take_count(c, FOREIGN_MAX_SHARDS, &n, err));
+    TRY(take_count(c, FOREIGN_MAX_OCDBT_PATHS, &n, err));
     if (n == 0) {
         return PAWL_OK;
     }

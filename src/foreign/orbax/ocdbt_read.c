@@ -25,14 +25,6 @@ typedef struct pending {
     uint64_t offset, bytes;
 } pending;
 
-/* A file by its path: many items name the same few. */
-typedef struct known_file {
-    const char *path; /* NULL: none */
-    uint32_t number;
-} known_file;
-
-#define KNOWN_SLOTS 32768u /* a power of 2; FOREIGN_MAX_SHARDS is less than half of it */
-
 typedef struct walking {
     archive *a;
     const char *directory;
@@ -43,14 +35,9 @@ typedef struct walking {
     ocdbt_node *node;
     buffer block, body;
     uint64_t unpacked; /* bytes, so far */
-    known_file *known;
 } walking;
 
 /* ---- files ---- */
-
-static uint32_t hash_of(const char *text) {
-    return crc32c(0, text, strlen(text));
-}
 
 static pawl_status is_missing(const walking *w, const char *path, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "a data file of the database is missing");
@@ -64,20 +51,12 @@ static pawl_status is_missing(const walking *w, const char *path, pawl_error *er
 }
 
 static pawl_status add_file(walking *w, const char *path, uint32_t *out, pawl_error *err) {
-    uint32_t slot = hash_of(path) & (KNOWN_SLOTS - 1);
-    while (w->known[slot].path != NULL) {
-        if (strcmp(w->known[slot].path, path) == 0) {
-            *out = w->known[slot].number;
-            return PAWL_OK;
-        }
-        slot = (slot + 1) & (KNOWN_SLOTS - 1);
-    }
+    uint32_t files = w->a->base.files;
     pawl_status status = archive_add_file(w->a, path, out, err);
     if (status != PAWL_OK) {
         return status == PAWL_ENOTFOUND ? is_missing(w, path, err) : status;
     }
-    w->known[slot] = (known_file){.path = w->a->files[*out].path, .number = *out};
-    w->out->file_bytes += w->a->files[*out].was.size;
+    w->out->file_bytes += *out >= files ? w->a->files[*out].was.size : 0;
     return PAWL_OK;
 }
 
@@ -337,16 +316,12 @@ static pawl_status walk(walking *w, pawl_error *err) {
 pawl_status ocdbt_read(archive *a, const char *directory, key_map *out, pawl_error *err) {
     walking w = {.a = a, .directory = directory, .out = out};
     w.node = mem_calloc(1, sizeof(*w.node));
-    w.known = mem_calloc(KNOWN_SLOTS, sizeof(*w.known));
-    pawl_status status = w.node != NULL && w.known != NULL
-                             ? walk(&w, err)
-                             : error_nomem(err, KNOWN_SLOTS * sizeof(*w.known));
+    pawl_status status = w.node != NULL ? walk(&w, err) : error_nomem(err, sizeof(*w.node));
     if (status != PAWL_OK && status != PAWL_ENOMEM && err->path[0] == '\0') {
         store_error_path(err, a->base.store, directory);
     }
     mem_free(w.stack);
     mem_free(w.node);
-    mem_free(w.known);
     buffer_free(&w.block);
     buffer_free(&w.body);
     arena_free(&w.memory);
