@@ -283,6 +283,15 @@ static bool is_bad_component(const char *name, size_t n, size_t at) {
            (name[at] == '.' && (length == 1 || (length == 2 && name[at + 1] == '.')));
 }
 
+/* Of C0, DEL, or C1, which has two bytes. */
+static bool is_of_control(const char *name, size_t n, size_t at) {
+    unsigned char byte = (unsigned char)name[at];
+    unsigned char next = at + 1 < n ? (unsigned char)name[at + 1] : 0;
+    bool follows = at > 0 && (unsigned char)name[at - 1] == 0xc2;
+    return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0) ||
+           (follows && byte >= 0x80 && byte < 0xa0);
+}
+
 pawl_status archive_escape_name(archive *a, const char *name, size_t n, const char **out,
                                 pawl_error *err) {
     bool text = utf8_valid(name, n);
@@ -304,7 +313,7 @@ pawl_status archive_escape_name(archive *a, const char *name, size_t n, const ch
             break;
         }
         unsigned char byte = (unsigned char)name[i];
-        if (byte < 0x20 || byte == 0x7f || byte == '%' || (byte >= 0x80 && !text)) {
+        if (is_of_control(name, n, i) || byte == '%' || (byte >= 0x80 && !text)) {
             escape_byte(escaped, &at, byte);
         } else {
             escaped[at++] = (char)byte;
