@@ -5,7 +5,7 @@
 #include "foreign/foreign.h"
 
 static pawl_status no_steps(store *s, const char *name, int64_t step, pawl_error *err) {
-    error_set(err, PAWL_ENOTFOUND, "weights have no steps");
+    error_set(err, PAWL_ENOTFOUND, "this is one checkpoint, without steps");
     store_error_path(err, s, name);
     error_expected(err, "the path alone");
     error_found(err, "step %lld of it", (long long)step);

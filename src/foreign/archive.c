@@ -226,6 +226,7 @@ static void destroy_archive(struct source *s) {
         a->free_details(a->details);
     }
     mem_free(a->files);
+    mem_free(a->slots);
     mem_free(a->described);
     mem_free(a->streams);
     mem_free(a->entries);

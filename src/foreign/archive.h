@@ -59,9 +59,11 @@ typedef struct archive_seen {
 typedef struct archive {
     struct source base;
     const archive_format *format;
-    const char *name;        /* of the file that was opened */
-    bool whole;              /* the path that is the user's is the directory, not the file */
-    archive_seen *files;     /* base.files */
+    const char *name;    /* of the file that was opened */
+    bool whole;          /* the path that is the user's is the directory, not the file */
+    archive_seen *files; /* base.files */
+    uint32_t *slots;     /* of a hash table: numbers of files, plus 1; a power of 2 */
+    size_t slot_count;
     archive_seen *described; /* base.described_files */
     archive_stream *streams; /* from ARCHIVE_PHASES * base.files on */
     size_t stream_count;

@@ -34,20 +34,49 @@ static pawl_status see_file(archive *a, const char *path, archive_seen *out, paw
     return out->path != NULL ? PAWL_OK : error_nomem(err, strlen(path) + 1);
 }
 
+/* Where the number of a file is, or would be. */
+static uint32_t *slot_of(const archive *a, const char *path) {
+    size_t at = crc32c(0, path, strlen(path)) & (a->slot_count - 1);
+    while (a->slots[at] != 0 && strcmp(a->files[a->slots[at] - 1].path, path) != 0) {
+        at = (at + 1) & (a->slot_count - 1);
+    }
+    return &a->slots[at];
+}
+
+/* At most half of the slots are taken. */
+static pawl_status reserve_slot(archive *a, pawl_error *err) {
+    size_t count = a->slot_count > 0 ? 2 * a->slot_count : 64;
+    if (2 * ((size_t)a->base.files + 1) <= a->slot_count) {
+        return PAWL_OK;
+    }
+    uint32_t *slots = mem_calloc(count, sizeof(*slots));
+    if (slots == NULL) {
+        return error_nomem(err, count * sizeof(*slots));
+    }
+    mem_free(a->slots);
+    a->slots = slots;
+    a->slot_count = count;
+    for (uint32_t i = 0; i < a->base.files; i++) {
+        *slot_of(a, a->files[i].path) = i + 1;
+    }
+    return PAWL_OK;
+}
+
 pawl_status archive_add_file(archive *a, const char *path, uint32_t *out, pawl_error *err) {
     struct source *s = &a->base;
-    for (uint32_t i = s->files; i > 0; i--) {
-        if (strcmp(a->files[i - 1].path, path) == 0) {
-            *out = i - 1;
-            return PAWL_OK;
-        }
+    TRY(reserve_slot(a, err));
+    uint32_t *slot = slot_of(a, path);
+    if (*slot != 0) {
+        *out = *slot - 1;
+        return PAWL_OK;
     }
-    if (s->files == FOREIGN_MAX_SHARDS) {
-        return too_many("files", FOREIGN_MAX_SHARDS, err);
+    if (s->files == FOREIGN_MAX_FILES) {
+        return too_many("files", FOREIGN_MAX_FILES, err);
     }
     TRY(vec_reserve(&a->files, &a->file_room, s->files + 1, sizeof(*a->files), err));
     TRY(see_file(a, path, &a->files[s->files], err));
     *out = s->files++;
+    *slot = s->files;
     return PAWL_OK;
 }
 
@@ -64,8 +93,8 @@ pawl_status archive_read_description(archive *a, const char *path, size_t limit,
                                      pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *opened = NULL;
     struct source *s = &a->base;
-    if (s->described_files == FOREIGN_MAX_SHARDS) {
-        return too_many("files", FOREIGN_MAX_SHARDS, err);
+    if (s->described_files == FOREIGN_MAX_FILES) {
+        return too_many("files", FOREIGN_MAX_FILES, err);
     }
     TRY(vec_reserve(&a->described, &a->described_room, (size_t)s->described_files + 1,
                     sizeof(*a->described), err));
@@ -254,6 +283,15 @@ static bool is_bad_component(const char *name, size_t n, size_t at) {
            (name[at] == '.' && (length == 1 || (length == 2 && name[at + 1] == '.')));
 }
 
+/* Of C0, DEL, or C1, which has two bytes. */
+static bool is_of_control(const char *name, size_t n, size_t at) {
+    unsigned char byte = (unsigned char)name[at];
+    unsigned char next = at + 1 < n ? (unsigned char)name[at + 1] : 0;
+    bool follows = at > 0 && (unsigned char)name[at - 1] == 0xc2;
+    return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0) ||
+           (follows && byte >= 0x80 && byte < 0xa0);
+}
+
 static pawl_status escape(archive *a, const char *name, size_t n, bool key, const char **out,
                           pawl_error *err) {
     bool text = utf8_valid(name, n);
@@ -275,7 +313,7 @@ static pawl_status escape(archive *a, const char *name, size_t n, bool key, cons
             break;
         }
         unsigned char byte = (unsigned char)name[i];
-        if (byte < 0x20 || byte == 0x7f || byte == '%' || (byte == '/' && key) ||
+        if (is_of_control(name, n, i) || byte == '%' || (byte == '/' && key) ||
             (byte >= 0x80 && !text)) {
             escape_byte(escaped, &at, byte);
         } else {

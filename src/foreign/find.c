@@ -2,6 +2,7 @@
 /* Finds out which file of a directory is to be opened, from the names in it. */
 #include "foreign/dcp/read.h"
 #include "foreign/foreign.h"
+#include "foreign/orbax/orbax.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/tensorflow/read.h"
 
@@ -47,6 +48,7 @@ static bool is_own(const char *name) {
 typedef struct sight {
     bool own;
     const char *whole;           /* that tells of all other files there are */
+    const char *orbax;           /* that is in directories of Orbax alone */
     const char *weights, *index; /* of those names */
     const char *file, *other_index;
     size_t files, indexes;
@@ -60,6 +62,10 @@ typedef struct sight {
 static void note_name(sight *s, const char *name) {
     s->own = s->own || is_own(name);
     s->whole = strcmp(name, DCP_METADATA) == 0 || ends_with(name, KERAS_INDEX) ? name : s->whole;
+    if (orbax_is_named(name)) {
+        s->orbax = name;
+        return;
+    }
     if (name[0] == '.') {
         return;
     }
@@ -108,7 +114,8 @@ static pawl_status which_one(const store *in, const sight *s, pawl_error *err) {
 
 /* NULL: nothing, or nothing says which one. */
 static const char *choose(const sight *s) {
-    const char *named = s->whole != NULL ? s->whole : s->weights != NULL ? s->weights : s->index;
+    const char *whole = s->whole != NULL ? s->whole : s->orbax;
+    const char *named = whole != NULL ? whole : s->weights != NULL ? s->weights : s->index;
     if (named != NULL) {
         return named;
     }
@@ -164,6 +171,24 @@ static pawl_status find_bundle(store *s, const sight *seen, char name[STORE_MAX_
     return PAWL_OK;
 }
 
+/* Older steps of Orbax have nothing but their items. */
+static pawl_status find_item(store *s, char name[STORE_MAX_PATH], bool *found) {
+    static const char *const items[] = {"default", "state", "items", "params"};
+    static const char *const files[] = {"_METADATA", "manifest.ocdbt", "_CHECKPOINT_METADATA"};
+    store_stat stat;
+    struct pawl_error ignored = ERROR_INIT;
+    for (size_t i = 0; i < ARRAY_LENGTH(items); i++) {
+        for (size_t j = 0; j < ARRAY_LENGTH(files); j++) {
+            snprintf(name, STORE_MAX_PATH, "%s/%s", items[i], files[j]);
+            if (store_stat_path(s, name, &stat, &ignored) == PAWL_OK) {
+                *found = true;
+                return PAWL_OK;
+            }
+        }
+    }
+    return PAWL_OK;
+}
+
 pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     char **names;
@@ -185,7 +210,7 @@ pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_
         return find_bundle(s, &seen, name, found, err);
     }
     if (chosen == NULL) {
-        return seen.others > 1 ? which_other(s, &seen, err) : PAWL_OK;
+        return seen.others > 1 ? which_other(s, &seen, err) : find_item(s, name, found);
     }
     snprintf(name, STORE_MAX_PATH, "%s", chosen);
     *found = true;

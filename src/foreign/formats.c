@@ -6,6 +6,7 @@
 #include "foreign/hdf5/hdf5.h"
 #include "foreign/keras/keras.h"
 #include "foreign/numpy/numpy.h"
+#include "foreign/orbax/orbax.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/tensorflow/read.h"
 #include "foreign/torch/read.h"
@@ -121,4 +122,13 @@ const archive_format format_tensorflow = {
     .read = tensorflow_read,
     .sums = true,
     .verify = tensorflow_verify,
+};
+
+const archive_format format_orbax = {
+    .name = "Orbax",
+    .unverified = "checked: the nodes of databases, with their checksums, what describes the "
+                  "arrays, that all chunks can be decoded, and the checksums of those that have "
+                  "one; not checked: values of chunks that have none",
+    .read = orbax_read,
+    .verify = orbax_verify,
 };

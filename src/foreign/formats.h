@@ -11,5 +11,6 @@ extern const archive_format format_torch, format_torch_stream, format_torch_tar,
 extern const archive_format format_npy, format_npz;
 extern const archive_format format_tensorflow;
 extern const archive_format format_hdf5, format_keras, format_keras_sharded;
+extern const archive_format format_orbax;
 
 #endif

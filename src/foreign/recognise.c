@@ -9,6 +9,7 @@
 #include "foreign/hdf5/hdf5.h"
 #include "foreign/keras/keras.h"
 #include "foreign/numpy/npy_header.h"
+#include "foreign/orbax/orbax.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/tensorflow/bundle.h"
 #include "foreign/torch/read.h"
@@ -222,6 +223,10 @@ static pawl_status recognise(store *s, const char *name, const archive_format **
                              pawl_error *err) {
     CLEANUP(zip_free) zip_directory zip = {0};
     looked l = {.name = name};
+    if (orbax_is_named(name)) {
+        *out = &format_orbax;
+        return PAWL_OK;
+    }
     TRY(look_at(s, &l, &zip, err));
     for (size_t i = 0; i < ARRAY_LENGTH(looks); i++) {
         if (looks[i].is(&l)) {

@@ -52,11 +52,13 @@
 #define OWNER_MAX_LEASE_S    1000000
 #define OWNER_MAX_RECORD     65536u
 
-/* Checkpoints of other tools: bytes of an index, of all headers together, files, tensors, and bytes
- * of the name of a type that is no dtype. Those of a file's header are the format's own. */
+/* Checkpoints of other tools: bytes of an index, of all headers together, files that an index
+ * names, files, tensors, and bytes of the name of a type that is no dtype. Those of a file's header
+ * are the format's own. */
 #define FOREIGN_MAX_INDEX    100000000u
 #define FOREIGN_MAX_HEADERS  1073741824u
 #define FOREIGN_MAX_SHARDS   10000u
+#define FOREIGN_MAX_FILES    1000000u
 #define FOREIGN_MAX_ENTRIES  4000000u
 #define FORMAT_MAX_TYPE_NAME 32u
 /* Of a pickle. */
@@ -84,6 +86,20 @@
 /* Zip files: members, and bytes of what describes them. */
 #define FOREIGN_MAX_ZIP_MEMBERS   250000u
 #define FOREIGN_MAX_ZIP_DIRECTORY 33554432u
+/* Databases and arrays of Orbax: bytes of a node of the tree, compressed or not, its levels, and
+ * files that one node names; bytes of a chunk that is decoded whole, chunks, bytes of the index of
+ * a shard, and of what describes an array; the logarithm of how far zstd may look back; nested
+ * directories, and bytes of all values. */
+#define FOREIGN_MAX_OCDBT_NODE      134217728u
+#define FOREIGN_MAX_OCDBT_LEVELS    64u
+#define FOREIGN_MAX_OCDBT_PATHS     65536u
+#define FOREIGN_MAX_ZARR_CHUNK      33554432u
+#define FOREIGN_MAX_ZARR_CHUNKS     4000000u
+#define FOREIGN_MAX_ZARR_INDEX      16777216u
+#define FOREIGN_MAX_ZARR_METADATA   1048576u
+#define FOREIGN_MAX_ZSTD_WINDOW_LOG 26
+#define FOREIGN_MAX_ORBAX_DEPTH     48
+#define FOREIGN_MAX_ORBAX_VALUES    16777216u
 
 /* Nested objects and lists of a header: what the reference parser of safetensors accepts. Of
  * anything else: JSON_MAX_DEPTH (common/json.h). */

@@ -7,9 +7,6 @@
 #define NEXT_TORCH                                                                                 \
     "pawl cannot read it yet: load it with PyTorch, and save the state into a new directory "      \
     "through pawl"
-#define NEXT_ORBAX                                                                                 \
-    "pawl cannot read it yet: load it with Orbax, and save the state into a new directory "        \
-    "through pawl"
 #define NEXT_OPEN                                                                                  \
     "this is no run: look at it with pawl show, convert it into a new run with pawl convert, or "  \
     "restore a state from it with pawl_checkpoint_restore"
@@ -33,11 +30,11 @@ static const sign signs[] = {
     {"zero_pp_rank_*", false, {"a checkpoint of DeepSpeed", NEXT_TORCH}},
     {"checkpoint-[0-9]*", true, {"checkpoints of the Hugging Face Trainer", NEXT_TORCH}},
     {"checkpoint_[0-9]*", true, {"checkpoints of Hugging Face Accelerate", NEXT_TORCH}},
-    {"commit_success.txt", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
-    {"_CHECKPOINT_METADATA", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
-    {"_METADATA", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
-    {"manifest.ocdbt", false, {"a checkpoint of Orbax", NEXT_ORBAX}},
-    {"*.orbax-checkpoint-tmp*", true, {"unfinished checkpoints of Orbax", NEXT_ORBAX}},
+    {"commit_success.txt", false, {"a checkpoint of Orbax", NEXT_OPEN}},
+    {"_CHECKPOINT_METADATA", false, {"a checkpoint of Orbax", NEXT_OPEN}},
+    {"_METADATA", false, {"a checkpoint of Orbax", NEXT_OPEN}},
+    {"manifest.ocdbt", false, {"a checkpoint of Orbax", NEXT_OPEN}},
+    {"*.orbax-checkpoint-tmp*", true, {"unfinished checkpoints of Orbax", "take a finished step"}},
     {"saved_model.pb", false, {"a TensorFlow SavedModel", NEXT_OPEN}},
     {"*.data-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]",
      false,
