@@ -27,7 +27,7 @@ static void print_header(output *out, const char *run, const pawl_checkpoint_inf
                      text_count(ranks, (uint64_t)about->world_size, "rank", "ranks"),
                      *about->framework != '\0' ? " of " : "", about->framework);
     } else {
-        output_field(out, "weights", "%s", run);
+        output_field(out, "path", "%s", run);
         output_field(out, "format", "%s", about->format);
         output_field(out, "changed", "%s", time);
     }

@@ -79,6 +79,9 @@ const pawl_log *checkpoint_log(const pawl_checkpoint *c);
 const char *checkpoint_label(const pawl_checkpoint *c);
 /* What nothing in it can show; NULL: all has checksums. */
 const char *checkpoint_unverified(const pawl_checkpoint *c);
+/* As source_check_sums. */
+pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
+                                  pawl_error *err) PAWL_MUST_CHECK;
 process_id entries_process(const pawl_entries *walk);
 process_id view_process(const pawl_view *v);
 /* Text lives as long as the checkpoint. */
@@ -128,11 +131,6 @@ pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
                               pawl_verify_result *result, pawl_error *err) PAWL_MUST_CHECK;
-
-/* Of a source whose checksums reading does not compare: compares them; the first that differs is the
- * error. `stop` as of pawl_verify_options. sums.c */
-pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
-                                  pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- is an entry usable: entry_check.c ------------------------------------------------------ */
 

@@ -5,8 +5,8 @@
 #include <fnmatch.h>
 
 #define NEXT_TORCH                                                                                 \
-    "pawl cannot read it yet: load it with PyTorch, and save the state into a new directory "      \
-    "through pawl"
+    "it is not read as a whole: look at the files in it, one by one, with pawl show, or load it "  \
+    "with PyTorch and save the state through pawl"
 #define NEXT_OPEN                                                                                  \
     "this is no run: look at it with pawl show, convert it into a new run with pawl convert, or "  \
     "restore a state from it with pawl_checkpoint_restore"

@@ -117,6 +117,10 @@ struct source {
 };
 
 void source_destroy(struct source *s); /* NULL is fine */
+/* Where reading compares no checksums of entries: compares them; the first that differs is the
+ * error. `stop` as of pawl_verify_options. sums.c */
+pawl_status source_check_sums(struct source *of, int (*stop)(void *context), void *context,
+                              pawl_error *err) PAWL_MUST_CHECK;
 /* Makes "file" or "directory/file" of a source's file, as a path in its store. */
 void source_file_path(struct source *s, uint32_t number, char out[STORE_MAX_PATH]);
 

@@ -258,9 +258,11 @@ static void test_a_step_of_weights(void **state) {
     assert_fails(pawl_checkpoint_open(directory_path(f->dir.path, "weights.safetensors"), &options,
                                       &c, f->err),
                  PAWL_ENOTFOUND, f->err);
-    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "this is one checkpoint, without steps");
+    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
+                        "this is one checkpoint, without steps");
     assert_fails(pawl_checkpoint_open(f->dir.path, &options, &c, f->err), PAWL_ENOTFOUND, f->err);
-    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT), "this is one checkpoint, without steps");
+    assert_string_equal(pawl_error_get(f->err, PAWL_ERROR_ATTEMPT),
+                        "this is one checkpoint, without steps");
 }
 
 static void test_r14_a_link_that_leads_to_no_file(void **state) {

@@ -291,6 +291,9 @@ static void test_r09_other_files(void **state) {
                         "check the path; a new run should begin in a directory of its own");
 }
 
+#define OPEN  "look at it with pawl show"
+#define TORCH "the files in it, one by one, with pawl show"
+
 /* Each tool by the names that it makes. */
 static void test_r09_other_tools_checkpoints_are_recognised(void **state) {
     training *f = *state;
@@ -298,25 +301,29 @@ static void test_r09_other_tools_checkpoints_are_recognised(void **state) {
         const char *name;
         bool directory;
         const char *what;
+        const char *next;
     } tools[] = {
-        {".metadata", false, "a PyTorch distributed checkpoint (DCP)"},
-        {"__0_0.distcp", false, "a PyTorch distributed checkpoint (DCP)"},
-        {"checkpoint-500", true, "checkpoints of the Hugging Face Trainer"},
-        {"checkpoint_0", true, "checkpoints of Hugging Face Accelerate"},
-        {"global_step1000", true, "checkpoints of DeepSpeed"},
-        {"latest_checkpointed_iteration.txt", false, "checkpoints of Megatron-LM"},
-        {"iter_0001000", true, "checkpoints of Megatron-LM"},
-        {"ckpt-1.index", false, "a TensorFlow checkpoint"},
-        {"ckpt-1.data-00000-of-00001", false, "a TensorFlow checkpoint"},
-        {"saved_model.pb", false, "a TensorFlow SavedModel"},
-        {"model.safetensors", false, "safetensors weights, without a manifest of pawl"},
-        {"commit_success.txt", false, "a checkpoint of Orbax"},
-        {"_METADATA", false, "a checkpoint of Orbax"},
-        {"10.orbax-checkpoint-tmp-12", true, "unfinished checkpoints of Orbax"},
-        {"model.pt", false, "a PyTorch file"},
-        {"last.ckpt", false, "a PyTorch Lightning checkpoint"},
-        {"model.keras", false, "a Keras model"},
-        {"weights.h5", false, "an HDF5 file, such as older Keras weights"},
+        {".metadata", false, "a PyTorch distributed checkpoint (DCP)", OPEN},
+        {"__0_0.distcp", false,
+         "an unfinished PyTorch distributed checkpoint (DCP): its .metadata is missing",
+         "take another one, or get .metadata"},
+        {"checkpoint-500", true, "checkpoints of the Hugging Face Trainer", TORCH},
+        {"checkpoint_0", true, "checkpoints of Hugging Face Accelerate", TORCH},
+        {"global_step1000", true, "checkpoints of DeepSpeed", TORCH},
+        {"latest_checkpointed_iteration.txt", false, "checkpoints of Megatron-LM", TORCH},
+        {"iter_0001000", true, "checkpoints of Megatron-LM", TORCH},
+        {"ckpt-1.index", false, "a TensorFlow checkpoint", OPEN},
+        {"ckpt-1.data-00000-of-00001", false, "a TensorFlow checkpoint", OPEN},
+        {"saved_model.pb", false, "a TensorFlow SavedModel", OPEN},
+        {"model.safetensors", false, "safetensors weights", OPEN},
+        {"commit_success.txt", false, "a checkpoint of Orbax", OPEN},
+        {"_METADATA", false, "a checkpoint of Orbax", OPEN},
+        {"10.orbax-checkpoint-tmp-12", true, "unfinished checkpoints of Orbax",
+         "take a finished step"},
+        {"model.pt", false, "a PyTorch file", OPEN},
+        {"last.ckpt", false, "a PyTorch Lightning checkpoint", OPEN},
+        {"model.keras", false, "a Keras model", OPEN},
+        {"weights.h5", false, "an HDF5 file, such as older Keras weights", OPEN},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(tools); i++) {
         struct pawl_error err = ERROR_INIT;
@@ -330,7 +337,7 @@ static void test_r09_other_tools_checkpoints_are_recognised(void **state) {
         snprintf(text, sizeof(text), "there is no checkpoint of pawl here, but %s", tools[i].what);
         assert_string_equal(err.attempt, text);
         assert_string_equal(err.found, tools[i].name);
-        assert_says(err.next, "save the state into a new directory through pawl");
+        assert_says(err.next, tools[i].next);
         if (tools[i].directory) {
             remove_dir(f, tools[i].name);
         } else {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the checksums that a format has, and that reading it does not compare. */
-#include "checkpoint/private.h"
+#include "source/source.h"
 
 typedef struct summing {
     int (*stop)(void *context); /* NULL: never */
@@ -32,14 +32,14 @@ static pawl_status go_on(void *context, uint64_t bytes, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
-                                  pawl_error *err) {
+pawl_status source_check_sums(struct source *of, int (*stop)(void *context), void *context,
+                              pawl_error *err) {
     summing s = {.stop = stop, .context = context};
     source_verifier v = {.context = &s, .problem = take_problem, .progress = go_on};
-    if (!c->source->sums_apart) {
+    if (!of->sums_apart) {
         return PAWL_OK;
     }
-    pawl_status status = c->source->ops->verify(c->source, &v, err);
+    pawl_status status = of->ops->verify(of, &v, err);
     if (s.failed) {
         *err = s.story;
         return err->status;
