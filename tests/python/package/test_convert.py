@@ -242,6 +242,15 @@ class Converting(support.InDirectory):
         for i, name in enumerate(("C:/x", "y\\..\\z", "\\v")):
             self.assertEqual(list(one(f"{i}", name)), [2, pawl.Unsupported])
 
+    def test_a_text_that_is_there_once_and_used_often(self):
+        much = b"X" + struct.pack("<I", 1 << 20) + b"." * (1 << 20)
+        keys = b"".join(text(f"{i:04}") + b"h\0" for i in range(1000))
+        with zipfile.ZipFile(self.directory / "x.pt", "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("a/data.pkl", b"\x80\x02" + much + b"q\x000}(" + keys + b"u.")
+            file.writestr("a/version", "3\n")
+        with self.assertRaisesRegex(pawl.Error, "too many bytes of names and values"):
+            pawl.open(self.directory / "x.pt")
+
     def test_numbers_that_torch_only_notes_as_others(self):
         for notes, dtype in (([], "C64"), (["conj"], "C64_CONJ"), (["neg", "conj"], "C64_CONJ_NEG")):
             write_torch(self.directory / "x.pt", notes)
