@@ -339,8 +339,8 @@ pawl_status json_i64(json_reader *r, int64_t *out) {
     if (negative) {
         r->at++;
     }
-    TRY(magnitude(r, INT64_MAX, &value));
-    *out = negative ? -(int64_t)value : (int64_t)value;
+    TRY(magnitude(r, negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX, &value));
+    *out = (int64_t)(negative ? 0 - value : value);
     return PAWL_OK;
 }
 

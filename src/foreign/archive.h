@@ -73,6 +73,7 @@ typedef struct archive {
         buffer bytes; /* of all values */
     } values;
     size_t value_count;
+    uint64_t text_bytes; /* of names, types and values */
     struct archive_packed {
         monitor lock;  /* of which decoders there are: streams_packed.c */
         uint64_t kept; /* bytes that they keep, all of them together */

@@ -142,7 +142,16 @@ static pawl_status add_entry(archive *a, record_entry **out, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* What stands once in a file may be used for many entries. */
+static pawl_status count_text(archive *a, size_t bytes, pawl_error *err) {
+    a->text_bytes += bytes;
+    return a->text_bytes <= FOREIGN_MAX_TEXTS
+               ? PAWL_OK
+               : too_many("bytes of names and values", FOREIGN_MAX_TEXTS, err);
+}
+
 static pawl_status copy_text(archive *a, const char *text, const char **out, pawl_error *err) {
+    TRY(count_text(a, text != NULL ? strlen(text) + 1 : 0, err));
     *out = text != NULL ? arena_strdup(&a->base.memory, text) : NULL;
     return text == NULL || *out != NULL ? PAWL_OK : error_nomem(err, strlen(text) + 1);
 }
@@ -245,6 +254,7 @@ pawl_status archive_add_value(archive *a, const char *name, pawl_role role, pawl
                         .value_bytes = n,
                         .piece_count = 1};
     TRY(copy_text(a, name, &e->name, err));
+    TRY(count_text(a, 2 * n, err)); /* it is there twice */
     copy = arena_take(&a->base.memory, n + 1, err);
     e->pieces = arena_take(&a->base.memory, sizeof(*e->pieces), err);
     if (copy == NULL || e->pieces == NULL) {

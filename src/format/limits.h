@@ -55,11 +55,13 @@
 /* Checkpoints of other tools: bytes of an index, of all headers together, files that an index
  * names, files, tensors, and bytes of the name of a type that is no dtype. Those of a file's header
  * are the format's own. */
-#define FOREIGN_MAX_INDEX    100000000u
-#define FOREIGN_MAX_HEADERS  1073741824u
-#define FOREIGN_MAX_SHARDS   10000u
-#define FOREIGN_MAX_FILES    1000000u
-#define FOREIGN_MAX_ENTRIES  4000000u
+#define FOREIGN_MAX_INDEX   100000000u
+#define FOREIGN_MAX_HEADERS 1073741824u
+#define FOREIGN_MAX_SHARDS  10000u
+#define FOREIGN_MAX_FILES   1000000u
+#define FOREIGN_MAX_ENTRIES 4000000u
+/* Bytes of their names, shapes and values: a pickle may have one of them and use it often. */
+#define FOREIGN_MAX_TEXTS    1073741824u
 #define FORMAT_MAX_TYPE_NAME 32u
 /* Of a pickle. */
 #define FOREIGN_MAX_PICKLE         134217728u

@@ -2,8 +2,10 @@
 /* Writes arrays as NumPy does (numpy.lib.format, version 1.0): one, or several in an archive. */
 #include "foreign/numpy/write.h"
 #include "foreign/zip/write.h"
+#include "foreign/zip/zip.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HEADER_ALIGNMENT 64u
@@ -20,17 +22,25 @@ static const char *descr_of(pawl_dtype dtype) {
     return (size_t)dtype < ARRAY_LENGTH(descrs) ? descrs[dtype] : NULL;
 }
 
-const char *npz_refuses(const writer_item *item) {
-    if (item->kind != PAWL_KIND_TENSOR || descr_of(item->dtype) != NULL) {
+static const char *type_refused(pawl_dtype dtype) {
+    if (descr_of(dtype) != NULL) {
         return NULL;
     }
-    return item->dtype == PAWL_BF16 ? "NumPy has no BF16; cast it to F32"
-                                    : "NumPy has no such type";
+    return dtype == PAWL_BF16 ? "NumPy has no BF16; cast it to F32" : "NumPy has no such type";
+}
+
+const char *npz_refuses(const writer_item *item) {
+    if (item->kind != PAWL_KIND_TENSOR) {
+        return NULL;
+    }
+    return zip_name_leads_out(item->name) != NULL
+               ? "no member of a zip file may have such a name; give it another (rename)"
+               : type_refused(item->dtype);
 }
 
 const char *npy_refuses(const writer_item *item) {
     return item->kind != PAWL_KIND_TENSOR ? "a .npy file has no place for values"
-                                          : npz_refuses(item);
+                                          : type_refused(item->dtype);
 }
 
 /* ---- a header ------------------------------------------------------------------------------- */
@@ -86,8 +96,32 @@ static pawl_status write_members(const writer_job *job, zip_writer *z, pawl_erro
     return values.size > 0 ? zip_put(z, NUMPY_VALUES, values.data, values.size, 1, err) : PAWL_OK;
 }
 
+static int by_name(const void *key, const void *item) {
+    return strcmp(key, ((const writer_item *)item)->name);
+}
+
+/* numpy.load looks for a member of that very name first: "a.npy" would be the array of "a". */
+static pawl_status check_names(const writer_job *job, pawl_error *err) {
+    for (size_t i = 0; i < job->count; i++) {
+        const writer_item *item = &job->items[i];
+        char member[PAWL_MAX_NAME_BYTES + 5];
+        snprintf(member, sizeof(member), "%s.npy", item->name);
+        const writer_item *other =
+            bsearch(member, job->items, job->count, sizeof(*job->items), by_name);
+        if (item->kind == PAWL_KIND_TENSOR && other != NULL && other->kind == PAWL_KIND_TENSOR) {
+            error_set(err, PAWL_EUSAGE, "numpy.load would take one entry for another, %s",
+                      item->name);
+            error_entry(err, other->name);
+            error_next(err, "give one of them another name (rename)");
+            return PAWL_EUSAGE;
+        }
+    }
+    return PAWL_OK;
+}
+
 pawl_status npz_write(const writer_job *job, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
+    TRY(check_names(job, err));
     TRY(writer_begin_all(job, err));
     TRY(output_open(&out, job->into, job->name, err));
     CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);

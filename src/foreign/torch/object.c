@@ -3,6 +3,7 @@
 #include "foreign/torch/object.h"
 #include "foreign/torch/types.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MOST_DEPTH  64
@@ -283,9 +284,16 @@ static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_
 }
 
 static pawl_status add_tensor(walk *w, const torch_tensor *t, pawl_error *err) {
+    char noted[FORMAT_MAX_TYPE_NAME + 1];
+    const char *type = t->type->type;
+    if (t->conj || t->neg) {
+        const char *of = type != NULL ? type : pawl_dtype_name(t->type->dtype);
+        snprintf(noted, sizeof(noted), "%s%s%s", of, t->conj ? "_CONJ" : "", t->neg ? "_NEG" : "");
+        type = noted;
+    }
     const archive_tensor tensor = {.name = name_of(w),
                                    .dtype = t->type->dtype,
-                                   .type = t->type->type,
+                                   .type = type,
                                    .ndim = t->ndim,
                                    .shape = t->shape,
                                    .parts = &t->part,
@@ -332,6 +340,41 @@ static pawl_status add_dict(walk *w, const pickle_items *pairs, int depth, pawl_
     return PAWL_OK;
 }
 
+static const struct {
+    const char *layout;
+    const char *parts[5]; /* the last NULL */
+} layouts[] = {
+    {"torch.sparse_coo", {"indices", "values", "size"}},
+    {"torch.sparse_csr", {"crow_indices", "col_indices", "values", "size"}},
+    {"torch.sparse_csc", {"ccol_indices", "row_indices", "values", "size"}},
+    {"torch.sparse_bsr", {"crow_indices", "col_indices", "values", "size"}},
+    {"torch.sparse_bsc", {"ccol_indices", "row_indices", "values", "size"}},
+};
+
+/* The text that _get_layout takes, or, before there was one, a word of torch. */
+static const char *layout_of(const pickle_node *node) {
+    const pickle_items *arguments = pickle_is_call(node, "torch.serialization", "_get_layout")
+                                        ? &node->call->arguments->items
+                                        : NULL;
+    for (size_t i = 0; i < ARRAY_LENGTH(layouts); i++) {
+        const char *layout = layouts[i].layout;
+        if ((arguments != NULL && arguments->count > 0 &&
+             pickle_says(arguments->nodes[0], layout)) ||
+            pickle_is_global(node, "torch", layout + strlen("torch."))) {
+            return layout;
+        }
+    }
+    return "";
+}
+
+static pawl_status add_parts(walk *w, const char *const *parts, const pickle_items *items,
+                             int depth, pawl_error *err) {
+    for (size_t i = 0; i < items->count && parts[i] != NULL; i++) {
+        TRY(add_below(w, parts[i], strlen(parts[i]), items->nodes[i], depth, err));
+    }
+    return PAWL_OK;
+}
+
 /* Sparse: indices and values; quantized and others: what they are, and the tensor. */
 static pawl_status add_sparse(walk *w, const pickle_node *node, int depth, pawl_error *err) {
     const pickle_items *arguments = &node->call->arguments->items;
@@ -339,15 +382,13 @@ static pawl_status add_sparse(walk *w, const pickle_node *node, int depth, pawl_
     if (of == NULL || of->kind != PICKLE_TUPLE || of->items.count < 3) {
         return add_json(w, node, err);
     }
-    bool csr = pickle_is_call(node, "torch._utils", "_rebuild_sparse_csr_tensor");
-    static const char *const coo_names[] = {"indices", "values", "size"};
-    static const char *const csr_names[] = {"crow_indices", "col_indices", "values", "size"};
-    size_t most = csr ? ARRAY_LENGTH(csr_names) : ARRAY_LENGTH(coo_names);
-    for (size_t i = 0; i < most && i < of->items.count; i++) {
-        const char *key = csr ? csr_names[i] : coo_names[i];
-        TRY(add_below(w, key, strlen(key), of->items.nodes[i], depth, err));
+    const char *layout = layout_of(arguments->nodes[0]);
+    for (size_t i = 0; i < ARRAY_LENGTH(layouts); i++) {
+        if (strcmp(layout, layouts[i].layout) == 0) {
+            return add_parts(w, layouts[i].parts, &of->items, depth, err);
+        }
     }
-    return PAWL_OK;
+    return add_json(w, node, err);
 }
 
 static pawl_status add_object(walk *w, const pickle_node *node, int depth, pawl_error *err) {

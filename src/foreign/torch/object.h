@@ -40,6 +40,7 @@ typedef struct torch_tensor {
     int ndim;
     int64_t shape[PAWL_MAX_NDIM];
     archive_part part; /* of all of it */
+    bool conj, neg;    /* its numbers are those of the storage, conjugated or negated */
 } torch_tensor;
 /* Places a tensor, whose type, ndim and shape are set, in a storage; `offset` and strides in
  * elements. */

@@ -230,19 +230,33 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* (storage, offset, size, stride, ...), and of _v3 the type as the seventh. */
+#define NO_ARGUMENT SIZE_MAX
+
+/* PyTorch conjugates and negates when numbers are used, and says so in a dict beside the storage. */
+static bool is_noted(const pickle_node *metadata, const char *key) {
+    const pickle_node *note = metadata != NULL ? pickle_get(metadata, key) : NULL;
+    return note != NULL && !(note->kind == PICKLE_BOOL && !note->truth);
+}
+
+/*
+ * (storage, offset, size, stride, requires_grad, hooks, metadata), and of _v3 the type before the
+ * metadata.
+ */
 static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
-                                const pickle_items *arguments, size_t type_at, torch_tensor *out,
-                                pawl_error *err) {
+                                const pickle_items *arguments, size_t type_at, size_t metadata_at,
+                                torch_tensor *out, pawl_error *err) {
+    const pickle_node *metadata = argument(arguments, metadata_at);
     torch_storage storage;
     int64_t strides[PAWL_MAX_NDIM];
     int stride_count;
     const pickle_node *offset = argument(arguments, 1);
-    const pickle_node *type = type_at > 0 ? argument(arguments, type_at) : NULL;
+    const pickle_node *type = argument(arguments, type_at);
     TRY(take_storage(s, argument(arguments, 0), &out->type, &storage, err));
     if (type != NULL && type->kind == PICKLE_GLOBAL) {
         out->type = torch_type_named(type->global.name);
     }
+    out->conj = is_noted(metadata, "conj");
+    out->neg = is_noted(metadata, "neg");
     if (out->type == NULL) {
         return bad_tensor(node, "it has an unknown type", err);
     }
@@ -300,6 +314,11 @@ pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, to
         return PAWL_OK;
     }
     *out = (torch_tensor){.type = NULL};
-    return take_rebuilt(s, call, arguments, strcmp(function, "_rebuild_tensor_v3") == 0 ? 6 : 0,
-                        out, err);
+    if (strcmp(function, "_rebuild_qtensor") == 0) {
+        return take_rebuilt(s, call, arguments, NO_ARGUMENT, NO_ARGUMENT, out, err);
+    }
+    if (strcmp(function, "_rebuild_tensor_v3") == 0) {
+        return take_rebuilt(s, call, arguments, 6, 7, out, err);
+    }
+    return take_rebuilt(s, call, arguments, NO_ARGUMENT, 6, out, err);
 }

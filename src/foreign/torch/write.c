@@ -5,6 +5,7 @@
 #include "foreign/torch/types.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 64u
@@ -202,6 +203,65 @@ static pawl_status put_item(nesting *n, const writer_item *item, pawl_error *err
                                           : torch_put_value(n->pickle, item, err);
 }
 
+/* ---- keys that would be the same ------------------------------------------------------------ */
+
+#define SEPARATOR '\xff' /* no byte of a name, nor of a key */
+
+/* The keys on the way to an item, as one text. */
+static char *path_of(const nesting *n, const char *name, arena *memory) {
+    char *path = arena_strdup(memory, name);
+    for (char *slash = path != NULL ? strchr(path, '/') : NULL; slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = is_an_item(n, name, (size_t)(slash - path)) ? '/' : SEPARATOR;
+    }
+    if (path != NULL) {
+        torch_unescape(path);
+    }
+    return path;
+}
+
+static int by_path(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names differ, but "a%2Fb" and "a/b" may become one key. */
+static pawl_status check_paths(const nesting *n, arena *memory, pawl_error *err) {
+    size_t count = n->job->count;
+    AUTOFREE char **paths = mem_calloc(count + 1, sizeof(*paths));
+    if (paths == NULL) {
+        return error_nomem(err, count * sizeof(*paths));
+    }
+    for (size_t i = 0; i < count; i++) {
+        paths[i] = path_of(n, n->job->items[i].name, memory);
+        if (paths[i] == NULL) {
+            return error_nomem(err, PAWL_MAX_NAME_BYTES);
+        }
+    }
+    if (count > 1) {
+        qsort(paths, count, sizeof(*paths), by_path);
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(paths[i - 1], paths[i]) == 0) {
+            for (char *at = strchr(paths[i], SEPARATOR); at != NULL; at = strchr(at, SEPARATOR)) {
+                *at = '/';
+            }
+            error_set(err, PAWL_EUSAGE, "two entries would have one key in PyTorch");
+            error_entry(err, paths[i]);
+            error_next(err, "give one of them another name (rename)");
+            return PAWL_EUSAGE;
+        }
+    }
+    return PAWL_OK;
+}
+
+static pawl_status check_keys(const writer_job *job, pawl_error *err) {
+    const nesting n = {.job = job};
+    arena memory = {0};
+    pawl_status status = check_paths(&n, &memory, err);
+    arena_free(&memory);
+    return status;
+}
+
 static pawl_status make_pickle(const writer_job *job, buffer *pickle, pawl_error *err) {
     nesting n = {.pickle = pickle, .job = job};
     TRY(pickle_begin(pickle, err));
@@ -253,6 +313,7 @@ static pawl_status write_storages(const writer_job *job, zip_writer *z, pawl_err
 pawl_status torch_write(const writer_job *job, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
     CLEANUP(buffer_free) buffer pickle = {0};
+    TRY(check_keys(job, err));
     TRY(writer_begin_all(job, err));
     TRY(make_pickle(job, &pickle, err));
     TRY(output_open(&out, job->into, job->name, err));

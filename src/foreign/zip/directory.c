@@ -210,9 +210,20 @@ static bool leads_up(const char *name) {
     return false;
 }
 
+/* "w:0" is a name as any other, "c:/w" a path of one system. */
+static bool has_drive(const char *name) {
+    char letter = (char)(name[0] | 0x20);
+    return letter >= 'a' && letter <= 'z' && name[1] == ':' && (name[2] == '/' || name[2] == '\\');
+}
+
+const char *zip_name_leads_out(const char *name) {
+    if (name[0] == '/' || name[0] == '\\' || has_drive(name)) {
+        return "has a name that is an absolute path";
+    }
+    return leads_up(name) ? "has a name that leads out of it" : NULL;
+}
+
 static pawl_status check_name(const char *name, size_t n, uint64_t at, pawl_error *err) {
-    bool drive = n > 1 && name[1] == ':' &&
-                 ((name[0] >= 'a' && name[0] <= 'z') || (name[0] >= 'A' && name[0] <= 'Z'));
     if (n == 0) {
         return zip_refuse(err, PAWL_EDAMAGED, NULL, at, "has a member without a name");
     }
@@ -222,13 +233,8 @@ static pawl_status check_name(const char *name, size_t n, uint64_t at, pawl_erro
     if (!utf8_valid(name, n)) {
         return zip_refuse(err, PAWL_EUNSUPPORTED, NULL, at, "has a name that is not UTF-8");
     }
-    if (drive || name[0] == '/' || name[0] == '\\') {
-        return zip_refuse(err, PAWL_EDAMAGED, name, at, "has a name that is an absolute path");
-    }
-    if (leads_up(name)) {
-        return zip_refuse(err, PAWL_EDAMAGED, name, at, "has a name that leads out of it");
-    }
-    return PAWL_OK;
+    const char *leads = zip_name_leads_out(name);
+    return leads != NULL ? zip_refuse(err, PAWL_EDAMAGED, name, at, leads) : PAWL_OK;
 }
 
 static pawl_status check_kind(const uint8_t *r, const zip_member *m, uint64_t at, pawl_error *err) {

@@ -40,6 +40,8 @@ pawl_status zip_read(const byte_source *file, zip_directory *out, pawl_error *er
 void zip_free(zip_directory *d);
 /* NULL: there is none. */
 const zip_member *zip_find(const zip_directory *d, const char *name);
+/* Of the name of a member, of any system: a clause that says so; NULL: it does not. */
+const char *zip_name_leads_out(const char *name);
 /* Appends a whole member of at most `limit` bytes, and compares its checksum. */
 pawl_status zip_read_member(const byte_source *file, const zip_member *m, size_t limit, buffer *out,
                             pawl_error *err) PAWL_MUST_CHECK;

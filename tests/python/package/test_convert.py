@@ -25,6 +25,7 @@ WRITTEN = [*READ_BACK, ("npz", ".npz"), ("npy", ".npy")]
 VALUES = {
     "flag": True,
     "epoch": -7,
+    "least": -(2**63),
     "lr": 0.25,
     "name": "l\u00e4mp",
     "bytes": b"\0\xff\x80z",
@@ -59,6 +60,21 @@ def kind_of(value):
     kinds = {bool: "bool", int: "int64", float: "float64", str: "string", bytes: "bytes"}
     kind = kinds.get(type(value), "json")
     return {"kind": kind, "value": base64.b64encode(value).decode() if kind == "bytes" else value}
+
+
+def text(word):
+    return b"X" + struct.pack("<I", len(word)) + word.encode()
+
+
+def write_torch(path, metadata):
+    """A file of torch.save by hand: {"c": a tensor of two complex64 with that metadata}."""
+    storage = b"(" + text("storage") + b"ctorch\nComplexFloatStorage\n" + text("0") + text("cpu") + b"K\x02tQ"
+    notes = b"}" + b"".join(text(each) + b"\x88s" for each in metadata)
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0K\x02\x85K\x01\x85\x89}" + notes + b"tR"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a/data.pkl", b"\x80\x02}" + text("c") + tensor + b"s.")
+        file.writestr("a/data/0", bytes(16))
+        file.writestr("a/version", "3\n")
 
 
 class Converting(support.InDirectory):
@@ -137,7 +153,7 @@ class Converting(support.InDirectory):
         path = self.directory / "x.safetensors"
         found = pawl.convert(run, path, only=["model", "lr"], rename={"model/F64": "a", "model": ""}, cast="bf16")
         self.assertEqual((found.tensors, found.values, found.renamed, found.cast), (9, 1, 9, 3))
-        self.assertEqual(found.left_out, 7)
+        self.assertEqual(found.left_out, 8)
         fates = {each.entry.name: (each.fate, each.name, each.dtype) for each in found.entries}
         self.assertEqual(fates["model/F64"], ("converted", "a", "BF16"))
         self.assertEqual(fates["model/U16"], ("converted", "U16", "U16"))
@@ -205,10 +221,46 @@ class Converting(support.InDirectory):
             pawl.convert(self.directory / "nothing", self.directory / "x.safetensors")
         self.assertEqual(self.left(), ["run", "taken.safetensors"])
 
+    def test_names_that_become_one(self):
+        def one(*names):
+            run = self.make({name: ("U8", (1,), bytes([i])) for i, name in enumerate(names)}, name="-".join(names)[:4])
+            for to in ("torch", "npz"):
+                try:
+                    pawl.convert(run, self.directory / f"there.{to}", to=to)
+                except pawl.Error as error:
+                    yield type(error)
+                    continue
+                with pawl.open(self.directory / f"there.{to}") as there:
+                    yield len(there)
+                os.unlink(self.directory / f"there.{to}")
+
+        self.assertEqual(list(one("A", "%41")), [pawl.UsageError, 2])
+        self.assertEqual(list(one("b", "b/c", "b%2Fc")), [pawl.UsageError, 3])
+        self.assertEqual(list(one("d/c", "d%2Fc")), [2, 2])
+        self.assertEqual(list(one("e", "e.npy")), [2, pawl.UsageError])
+        self.assertEqual(list(one("w:0", "x:0/y")), [2, 2])
+        for i, name in enumerate(("C:/x", "y\\..\\z", "\\v")):
+            self.assertEqual(list(one(f"{i}", name)), [2, pawl.Unsupported])
+
+    def test_a_text_that_is_there_once_and_used_often(self):
+        much = b"X" + struct.pack("<I", 1 << 20) + b"." * (1 << 20)
+        keys = b"".join(text(f"{i:04}") + b"h\0" for i in range(1000))
+        with zipfile.ZipFile(self.directory / "x.pt", "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("a/data.pkl", b"\x80\x02" + much + b"q\x000}(" + keys + b"u.")
+            file.writestr("a/version", "3\n")
+        with self.assertRaisesRegex(pawl.Error, "too many bytes of names and values"):
+            pawl.open(self.directory / "x.pt")
+
+    def test_numbers_that_torch_only_notes_as_others(self):
+        for notes, dtype in (([], "C64"), (["conj"], "C64_CONJ"), (["neg", "conj"], "C64_CONJ_NEG")):
+            write_torch(self.directory / "x.pt", notes)
+            with pawl.open(self.directory / "x.pt") as there:
+                self.assertEqual(there["c"].dtype, dtype)
+
     def test_a_dry_run_writes_nothing(self):
         run = self.save()
         found = pawl.convert(run, self.directory / "x.safetensors", dry_run=True)
-        self.assertEqual((found.tensors, len(found.entries)), (11, 17))
+        self.assertEqual((found.tensors, len(found.entries)), (11, 18))
         self.assertEqual(self.left(), ["run"])
 
     def test_damage_leaves_nothing_behind(self):
