@@ -64,12 +64,13 @@ static void check_tree(const pickle_tree *tree, size_t size) {
     CLEANUP(buffer_free) buffer json = {0};
     pawl_error err = ERROR_INIT;
     unsigned left = 10000;
+    uint64_t visits = 0;
     FUZZ_CHECK(tree->bytes > 0 && tree->bytes <= size);
     check_node(tree->root, 0, &left);
     for (uint32_t i = 0; i < tree->outside.count; i++) {
         FUZZ_CHECK(tree->outside.nodes[i]->kind == PICKLE_OUTSIDE);
     }
-    FUZZ_CHECK(torch_put_json(tree->root, &json, &err) == PAWL_OK);
+    FUZZ_CHECK(torch_put_json(tree->root, &json, &visits, &err) == PAWL_OK);
     FUZZ_CHECK(json.size <= PAWL_MAX_VALUE_BYTES);
     json_reader r = json_reader_of((const char *)json.data, json.size);
     json_span whole;
@@ -87,7 +88,7 @@ static pawl_status find_storage(void *context, pickle_text key, torch_storage *o
 }
 
 static pawl_status read_tree(archive *a, const buffer *bytes, pawl_error *err) {
-    const torch_source source = {.a = a, .find = find_storage};
+    const torch_source source = {.a = a, .bytes = bytes->size, .find = find_storage};
     pickle_tree tree;
     TRY(pickle_read(bytes->data, bytes->size, 0, torch_knows, &tree, err));
     check_tree(&tree, bytes->size);

@@ -76,6 +76,7 @@ static pawl_status take_pairs(machine *m, pickle_call *made, pawl_error *err) {
         return PAWL_OK;
     }
     const pickle_items *pairs = &arguments->nodes[0]->items;
+    made->pairs = true;
     for (uint32_t i = 0; i < pairs->count; i++) {
         const pickle_node *pair = pairs->nodes[i];
         if ((pair->kind != PICKLE_LIST && pair->kind != PICKLE_TUPLE) || pair->items.count != 2) {

@@ -134,9 +134,10 @@ static pawl_status read_storages(reading *r, pawl_error *err) {
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static pawl_status read_stream(reading *r, pawl_error *err) {
-    const torch_source source = {.a = r->a, .context = r, .find = find_storage};
+    torch_source source = {.a = r->a, .context = r, .find = find_storage};
     TRY(read_head(r, err));
     TRY(pickles_next(&r->stream, &r->bytes, &r->object, err));
+    source.bytes = r->object.bytes;
     TRY(read_storages(r, err));
     r->a->base.reads.bytes += r->object.bytes;
     return torch_add_object(&source, r->object.root, "", err);

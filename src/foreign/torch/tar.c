@@ -277,13 +277,13 @@ static pawl_status find_storage(void *context, pickle_text key, torch_storage *o
 
 static pawl_status read_tar(reading *r, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
-    const torch_source source = {
-        .a = r->a, .context = r, .find = find_storage, .tensor = find_tensor};
+    torch_source source = {.a = r->a, .context = r, .find = find_storage, .tensor = find_tensor};
     pickle_tree tree;
     TRY(find_members(r, err));
     TRY(read_storages(r, err));
     TRY(read_tensors(r, err));
     TRY(pickles_next(&r->object, &bytes, &tree, err));
+    source.bytes = tree.bytes;
     pawl_status status = torch_add_object(&source, tree.root, "", err);
     pickle_free(&tree);
     return status;

@@ -199,6 +199,11 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
                                const int64_t *strides, torch_tensor *t, pawl_error *err) {
     uint64_t bytes, begin, end;
     bool swap = storage->swapped && t->type->bytes > 1;
+    for (int d = 0; d < t->ndim; d++) {
+        if (strides[d] < 0) { /* PyTorch has none */
+            return error_set(err, PAWL_EDAMAGED, "a tensor has a stride that is negative");
+        }
+    }
     if (offset < 0 || !count_bytes(t, &bytes) ||
         multiply_overflows((uint64_t)offset, t->type->bytes, &begin)) {
         return error_set(err, PAWL_EDAMAGED, "a tensor has a size that cannot be");
@@ -207,13 +212,14 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
     if (bytes == 0) {
         return PAWL_OK;
     }
-    if (is_dense(t, strides) && !swap) {
-        if (add_overflows(begin, bytes, &end) || end > storage->bytes) {
-            error_set(err, PAWL_EDAMAGED, "a tensor has elements outside of its storage");
-            error_expected(err, "a storage of at least %llu bytes", (unsigned long long)end);
-            error_found(err, "%llu bytes", (unsigned long long)storage->bytes);
-            return PAWL_EDAMAGED;
-        }
+    bool dense = is_dense(t, strides);
+    if (add_overflows(begin, dense ? bytes : t->type->bytes, &end) || end > storage->bytes) {
+        error_set(err, PAWL_EDAMAGED, "a tensor has elements outside of its storage");
+        error_expected(err, "a storage of at least %llu bytes", (unsigned long long)end);
+        error_found(err, "%llu bytes", (unsigned long long)storage->bytes);
+        return PAWL_EDAMAGED;
+    }
+    if (dense && !swap) {
         t->part.offset += begin;
         return PAWL_OK;
     }
@@ -229,6 +235,19 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
+
+static bool is_set(const pickle_node *metadata, const char *key) {
+    const pickle_node *value = pickle_get(metadata, key);
+    return value != NULL && value->kind == PICKLE_BOOL && value->truth;
+}
+
+/* Views that PyTorch makes lazily: the storage has what they are of. */
+static void take_changes(const pickle_node *metadata, torch_tensor *t) {
+    bool dict = metadata != NULL && metadata->kind == PICKLE_DICT && metadata->items.count <= 16;
+    if (dict && (is_set(metadata, "conj") || is_set(metadata, "neg"))) {
+        t->type = torch_type_changed(t->type, is_set(metadata, "conj"));
+    }
+}
 
 /* (storage, offset, size, stride, ...), and of _v3 the type as the seventh. */
 static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
@@ -252,7 +271,9 @@ static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
         stride_count != out->ndim) {
         return bad_tensor(node, "it has no size and strides, or too many dimensions", err);
     }
-    return torch_place_tensor(s->a, &storage, offset->integer, strides, out, err);
+    TRY(torch_place_tensor(s->a, &storage, offset->integer, strides, out, err));
+    take_changes(argument(arguments, type_at > 0 ? type_at + 1 : 6), out);
+    return PAWL_OK;
 }
 
 /* What _rebuild_parameter and _rebuild_from_type_v2 wrap; NULL: nothing, which is no tensor then. */

@@ -34,6 +34,14 @@ static const torch_type types[] = {
     {"quint2x4", "QUInt2x4Storage", 0, "QUINT2X4", 1},
 };
 
+/* What a tensor has that is to be changed once more when it is read. */
+static const torch_type conjugated[] = {
+    {"complex32", NULL, 0, "C32_CONJ", 4},
+    {"complex64", NULL, 0, "C64_CONJ", 8},
+    {"complex128", NULL, 0, "C128_CONJ", 16},
+};
+static const torch_type negated = {"", NULL, 0, "NEGATED", 1};
+
 const torch_type *torch_type_of(pawl_dtype dtype) {
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++) {
         if (types[i].dtype == dtype && dtype != 0) {
@@ -59,4 +67,13 @@ const torch_type *torch_type_of_storage(const char *storage) {
         }
     }
     return NULL;
+}
+
+const torch_type *torch_type_changed(const torch_type *type, bool conjugate) {
+    for (size_t i = 0; conjugate && i < ARRAY_LENGTH(conjugated); i++) {
+        if (strcmp(conjugated[i].name, type->name) == 0) {
+            return &conjugated[i];
+        }
+    }
+    return &negated;
 }

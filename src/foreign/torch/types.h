@@ -17,5 +17,7 @@ typedef struct torch_type {
 const torch_type *torch_type_of(pawl_dtype dtype);
 const torch_type *torch_type_named(const char *name);
 const torch_type *torch_type_of_storage(const char *storage);
+/* Of a tensor that is to be conjugated, else negated, once it is read: none of pawl's. */
+const torch_type *torch_type_changed(const torch_type *type, bool conjugate);
 
 #endif
