@@ -153,7 +153,11 @@ static pawl_status read_storage(reading *r, pawl_error *err) {
     }
     uint64_t begin = p->at;
     TRY(pickles_skip(p, size, err));
-    return storages_add(&r->table, name, strlen(name), begin, size, err);
+    char *kept = arena_strdup(&r->table.memory, name);
+    if (kept == NULL) {
+        return error_nomem(err, KEY_CHARS);
+    }
+    return storages_add(&r->table, (pickle_text){kept, strlen(kept)}, begin, size, err);
 }
 
 static pawl_status read_storages(reading *r, pawl_error *err) {
