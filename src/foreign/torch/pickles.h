@@ -25,6 +25,7 @@ pawl_status pickles_skip(pickle_stream *p, uint64_t n, pawl_error *err) PAWL_MUS
 typedef struct kept_storage {
     pickle_text key;
     uint64_t offset, bytes;
+    uint32_t element_bytes; /* where the caller needs it */
 } kept_storage;
 typedef struct storage_table {
     kept_storage *items; /* ascending by key once sorted */
