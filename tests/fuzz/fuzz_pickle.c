@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a pickle: what is understood is a tree whose nodes are whole, is JSON however odd it
- * is, and as what torch.save pickled it becomes entries. The bytes are those of each storage, too. */
+/* Any bytes as a pickle: what is understood is a tree whose nodes are whole, is JSON however odd,
+ * and as what torch.save pickled it becomes entries. The bytes are those of each storage, too. */
 #include "fuzz_archive.h"
 
 #include "base/json.h"

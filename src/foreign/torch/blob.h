@@ -21,8 +21,8 @@ typedef struct torch_blob {
     torch_source source; /* of its storages */
 } torch_blob;
 
-/* Reads all but the storages. `zip`: an empty directory that outlives it, or NULL. The blob must not
- * be moved; it is closed also where this fails. */
+/* Reads all but the storages. `zip`: an empty directory that outlives it, or NULL. The blob must
+ * not be moved; it is closed also where this fails. */
 pawl_status torch_blob_open(torch_blob *b, archive *a, uint32_t file, const byte_source *in,
                             uint64_t at, uint64_t bytes, zip_directory *zip, pawl_error *err)
     PAWL_MUST_CHECK;

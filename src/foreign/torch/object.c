@@ -253,7 +253,7 @@ static pawl_status add_class(walk *w, const pickle_node *node, bool arguments, p
     return PAWL_OK;
 }
 
-/* The attributes of an object: of one with __slots__ they are two dicts, of which one may be None. */
+/* The attributes of an object: with __slots__ they are two dicts, of which one may be None. */
 static pawl_status add_state(walk *w, const pickle_node *state, int depth, pawl_error *err) {
     bool slots = state->kind == PICKLE_TUPLE && state->items.count == 2;
     for (uint32_t i = 0; slots && i < 2; i++) {

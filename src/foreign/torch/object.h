@@ -32,7 +32,7 @@ typedef struct torch_source {
 
 /* pickle_knows: functions that torch.save uses. */
 bool torch_knows(const char *module, const char *name);
-/* Adds what is in the object; `name` is of the object itself ("": it has none, its keys are names). */
+/* Adds what is in the object. `name` is its own; "": it has none, and its keys are names. */
 pawl_status torch_add_object(const torch_source *s, const pickle_node *root, const char *name,
                              pawl_error *err) PAWL_MUST_CHECK;
 /* A tensor that is to be assembled with others. */

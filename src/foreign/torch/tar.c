@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first files of PyTorch: a tar. Its member `storages` has, behind their number, a pickle (key,
- * location, class) of each, how many elements it has, and these; then a list of those that are parts
- * of others: (key, key of the other, first element, elements). `tensors`, if there is one, has a
- * pickle (key, key of the storage, class) of each, and its sizes, strides and offset. `pickle` is
- * the object, which names tensors by their keys, or storages.
+ * location, class) of each, how many elements it has, and these; then a list of those that are
+ * parts of others: (key, key of the other, first element, elements). `tensors`, if there is one,
+ * has a pickle (key, key of the storage, class) of each, and its sizes, strides and offset.
+ * `pickle` is the object, which names tensors by their keys, or storages.
  */
 #include "foreign/torch/object.h"
 #include "foreign/torch/pickles.h"

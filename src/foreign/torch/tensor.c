@@ -276,7 +276,7 @@ static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
     return PAWL_OK;
 }
 
-/* What _rebuild_parameter and _rebuild_from_type_v2 wrap; NULL: nothing, which is no tensor then. */
+/* What _rebuild_parameter and _rebuild_from_type_v2 wrap; NULL: it is no tensor. */
 static const pickle_node *unwrap(const pickle_node *node, const char **function,
                                  const pickle_items **arguments) {
     for (int depth = 0; depth < 8 && node != NULL && node->kind == PICKLE_CALL; depth++) {

@@ -2,9 +2,11 @@
 """Files of PyTorch as pawl reads them, and files that pawl writes as PyTorch and others read them: bit for bit."""
 
 import collections
+import dataclasses
 import io
 import json
 import math
+import pickle
 import struct
 import tarfile
 import warnings
@@ -293,7 +295,6 @@ class TestReading(Formats):
 
 def pickled(what, outside=()):
     """As protocol 2; numbers that are outside become persistent ids."""
-    import pickle
 
     class Pickler(pickle._Pickler):
         def persistent_id(self, one):
@@ -420,6 +421,19 @@ support.end_rank()
 """
 
 
+SHARDS = """
+import sys
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (2,))
+dcp.save({"w": distribute_tensor(torch.arange(12.0).reshape(6, 2), mesh, [Shard(0)])}, checkpoint_id=sys.argv[1])
+support.end_rank()
+"""
+
+
 class TestDcp(Formats):
     """Directories of torch.distributed.checkpoint."""
 
@@ -438,6 +452,25 @@ class TestDcp(Formats):
         }
         dcp.save(state, checkpoint_id=self.directory / "d", no_dist=True)
         self.assert_holds(self.directory / "d", state)
+
+    def test_chunks_that_do_not_make_up_a_tensor(self):
+        path = self.directory / "d"
+        self.program(SHARDS, path, ranks=2)
+        whole = (path / ".metadata").read_bytes()
+        for change in ("missing", "moved"):
+            metadata = pickle.loads(whole)
+            index = next(one for one in metadata.storage_data if one.fqn == "w" and one.offset[0] > 0)
+            place = metadata.storage_data.pop(index)
+            if change == "moved":
+                metadata.storage_data[dataclasses.replace(index, offset=torch.Size([index.offset[0] - 1, 0]))] = place
+            (path / ".metadata").write_bytes(pickle.dumps(metadata, 2))
+            with pawl.open(path) as found, self.assertRaisesRegex(pawl.Damaged, "pieces of a tensor"):
+                found["w"].read()
+        (path / ".metadata").write_bytes(whole)
+        self.assert_holds(path, {"w": torch.arange(12.0).reshape(6, 2)})
+        (path / "__1_0.distcp").unlink()
+        with self.assertRaisesRegex(pawl.Damaged, "a file that the metadata names is missing"):
+            pawl.open(path)
 
     def test_shards_of_several_ranks(self):
         """Saved by two ranks that shard all of it, and resharded from what pawl wrote."""

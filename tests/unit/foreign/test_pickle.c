@@ -151,7 +151,7 @@ static void check_one(const pickled *p, pickle_knows known) {
 
 /* ---- what is understood --------------------------------------------------------------------- */
 
-static void test_numbers(void **state) {
+static void test_numbers_of_every_opcode(void **state) {
     static const pickled all[] = {
         IS("N.", "None"),
         IS("\x80\2\x88.", "True"),
@@ -207,7 +207,7 @@ static void test_texts_and_bytes(void **state) {
     CHECK(all, knows);
 }
 
-static void test_containers(void **state) {
+static void test_lists_dicts_and_sets(void **state) {
     static const pickled all[] = {
         IS("].", "[]"),
         IS(").", "()"),
@@ -414,7 +414,7 @@ static void refuse_limit(const buffer *b, const char *says) {
     assert_null(tree.root);
 }
 
-static void test_r14_bounds(void **state) {
+static void test_r14_what_is_too_large_is_refused(void **state) {
     CLEANUP(buffer_free) buffer b = {0};
     (void)state;
     repeat(&b, "(", 1, FOREIGN_MAX_PICKLE_STACK + 1);
@@ -473,16 +473,16 @@ static void test_r14_a_list_in_itself(void **state) {
 
 int main(void) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_numbers_of_every_opcode),
         cmocka_unit_test(test_texts_and_bytes),
-        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_lists_dicts_and_sets),
         cmocka_unit_test(test_the_memo_and_the_stack),
         cmocka_unit_test(test_calls_and_objects),
         cmocka_unit_test(test_an_ordered_dict_of_python_2),
         cmocka_unit_test(test_asking_nodes),
         cmocka_unit_test(test_r14_a_call_of_what_is_not_known),
         cmocka_unit_test(test_r14_what_is_no_pickle),
-        cmocka_unit_test(test_r14_bounds),
+        cmocka_unit_test(test_r14_what_is_too_large_is_refused),
         cmocka_unit_test(test_r14_laughs_are_small_trees),
         cmocka_unit_test(test_r14_a_list_in_itself),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zips of torch.save made by hand, and those of others: what they have, and what is refused (R14). */
+/* Zips of torch.save, made by hand and by others: what they have, and what is refused (R14). */
 #include "unit/foreign/made_torch.h"
 
 #include "lib/failing_memory.h"
@@ -26,6 +26,25 @@ static struct source *open_pickle(store *s, const char *pickle) {
     made_put_torch(s, pickle, "little", 0);
     assert_ok(made_archive(s, &format_torch, "m.pt", &w, &err), &err);
     return w;
+}
+
+typedef struct named {
+    const char *name, *pickle;
+} named;
+
+/* A dict of these. */
+static struct source *open_dict(store *s, const named *all, size_t n) {
+    CLEANUP(buffer_free) buffer b = {0};
+    made_bytes(&b, "(d", 2);
+    for (size_t i = 0; i < n; i++) {
+        made_bytes(&b, "S'", 2);
+        made_bytes(&b, all[i].name, strlen(all[i].name));
+        made_bytes(&b, "'\n", 2);
+        made_bytes(&b, all[i].pickle, strlen(all[i].pickle));
+        made_bytes(&b, "s", 1);
+    }
+    made_bytes(&b, ".", 2);
+    return open_pickle(s, (const char *)b.data);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -70,7 +89,7 @@ static void test_an_object_without_a_name(void **state) {
     source_destroy(w);
 }
 
-static void test_values(void **state) {
+static void test_values_of_every_kind(void **state) {
     static const struct {
         const char *pickle, *says;
     } all[] = {
@@ -151,18 +170,18 @@ static void test_integers_beyond_64_bits(void **state) {
 
 /* A list, or an object, that has tensors is entries; what is beside them is, too. */
 static void test_tensors_within(void **state) {
-    struct source *w = open_pickle(
-        *state, "(dS'list'\n(l" VECTOR "aI1\na(l" VECTOR "aas"
-                "S'none'\n(lI1\na(lI2\naas"
-                "S'o'\ncm\nC\n(I3\nt\x81(dS'w'\n" VECTOR "sS'n'\nNsbs"
-                "S'slots'\ncm\nC\n)\x81(N(dS'w'\n" VECTOR "stbs"
-                "S'd'\ncm\nDict\n)\x81S'k'\n" VECTOR "ss"
-                "S'l'\ncm\nList\n)\x81" VECTOR "as"
-                "S'pair'\ncm\nPair\n(" VECTOR "I4\nt\x81s"
-                "S'od'\nccollections\nOrderedDict\n((l(lS'k'\na" VECTOR "aatRs"
-                "S'dd'\nccollections\ndefaultdict\n(c__builtin__\nlist\ntRS'k'\n" VECTOR "ss"
-                "S'other'\ncm\nC\n)\x81(l" VECTOR "abs"
-                ".");
+    static const named all[] = {
+        {"list", "(l" VECTOR "aI1\na(l" VECTOR "aa"},
+        {"none", "(lI1\na(lI2\naa"},
+        {"o", "cm\nC\n(I3\nt\x81(dS'w'\n" VECTOR "sS'n'\nNsb"},
+        {"slots", "cm\nC\n)\x81(N(dS'w'\n" VECTOR "stb"},
+        {"d", "cm\nDict\n)\x81S'k'\n" VECTOR "s"},
+        {"l", "cm\nList\n)\x81" VECTOR "a"},
+        {"pair", "cm\nPair\n(" VECTOR "I4\nt\x81"},
+        {"od", "ccollections\nOrderedDict\n((l(lS'k'\na" VECTOR "aatR"},
+        {"dd", "ccollections\ndefaultdict\n(c__builtin__\nlist\ntRS'k'\n" VECTOR "s"},
+        {"other", "cm\nC\n)\x81(l" VECTOR "ab"},
+    };
     static const char *const tensors[] = {"list/0",
                                           "list/2/0",
                                           "o/w",
@@ -173,6 +192,7 @@ static void test_tensors_within(void **state) {
                                           "dd/k",
                                           "pair/__arguments__/0",
                                           "other/__state__/0"};
+    struct source *w = open_dict(*state, all, ARRAY_LENGTH(all));
     for (size_t i = 0; i < ARRAY_LENGTH(tensors); i++) {
         assert_tensor(w, tensors[i], torch_floats);
     }
@@ -198,49 +218,22 @@ static void test_views_of_a_storage(void **state) {
     static const float twice[] = {2, 2, 2};
     static const float one[] = {11};
     static const float windows[] = {0, 1, 2, 1, 2, 3, 2, 3, 4};
-    struct source *w = open_pickle(
-        *state,
-        "(dS'all'\n" AT(
-            "0", "I3\nI4\n",
-            "I4\nI1\n") "s"
-                        "S't'\n" AT(
-                            "0", "I4\nI3\n",
-                            "I1\nI4\n") "s"
-                                        "S'row'\n" AT(
-                                            "4", "I4\n",
-                                            "I1\n") "s"
-                                                    "S'steps'\n" AT(
-                                                        "1", "I3\n",
-                                                        "I2\n") "s"
-                                                                "S'twice'\n" AT(
-                                                                    "2", "I3\n",
-                                                                    "I0\n") "s"
-                                                                            "S'windows'\n" AT(
-                                                                                "0", "I3\nI3\n",
-                                                                                "I1\nI1\n") "s"
-                                                                                            "S'one'"
-                                                                                            "\n" AT(
-                                                                                                "1"
-                                                                                                "1",
-                                                                                                "",
-                                                                                                "") "s"
-                                                                                                    "S'ones'\n" AT(
-                                                                                                        "11",
-                                                                                                        "I1\nI1\n",
-                                                                                                        "I99\nI-0\n") "s"
-                                                                                                                      "S'empty'\n" AT(
-                                                                                                                          "0",
-                                                                                                                          "I3\nI0\n",
-                                                                                                                          "I1\nI1\n") "s"
-                                                                                                                                      "S'none'\n" AT(
-                                                                                                                                          "12",
-                                                                                                                                          "I0\n",
-                                                                                                                                          "I1\n") "s"
-                                                                                                                                                  "S'p'\nctorch._utils\n_rebuild_parameter\n(" VECTOR
-                                                                                                                                                  "I01\nNtRs"
-                                                                                                                                                  "S'sub'\nctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\n"
-                                                                                                                                                  "cm\nMine\n(" FLOATS
-                                                                                                                                                  "I4\n(I4\nt(I1\ntI00\nNtNtRs.");
+    static const named all[] = {
+        {"all", AT("0", "I3\nI4\n", "I4\nI1\n")},
+        {"t", AT("0", "I4\nI3\n", "I1\nI4\n")},
+        {"row", AT("4", "I4\n", "I1\n")},
+        {"steps", AT("1", "I3\n", "I2\n")},
+        {"twice", AT("2", "I3\n", "I0\n")},
+        {"windows", AT("0", "I3\nI3\n", "I1\nI1\n")},
+        {"one", AT("11", "", "")},
+        {"ones", AT("11", "I1\nI1\n", "I99\nI0\n")},
+        {"empty", AT("0", "I3\nI0\n", "I1\nI1\n")},
+        {"none", AT("12", "I0\n", "I1\n")},
+        {"p", "ctorch._utils\n_rebuild_parameter\n(" VECTOR "I01\nNtR"},
+        {"sub", "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\n"
+                "cm\nMine\n(" FLOATS "I4\n(I4\nt(I1\ntI00\nNtNtR"},
+    };
+    struct source *w = open_dict(*state, all, ARRAY_LENGTH(all));
     assert_tensor(w, "all", torch_floats);
     assert_tensor(w, "t", transposed);
     assert_tensor(w, "row", row);
@@ -259,7 +252,7 @@ static void test_views_of_a_storage(void **state) {
     source_destroy(w);
 }
 
-static void test_types(void **state) {
+static void test_types_of_storages(void **state) {
     static const struct {
         const char *pickle, *says;
     } all[] = {
@@ -717,11 +710,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_MEMORY(test_names_are_the_way_to_a_value),
         IN_MEMORY(test_an_object_without_a_name),
-        IN_MEMORY(test_values),
+        IN_MEMORY(test_values_of_every_kind),
         IN_MEMORY(test_integers_beyond_64_bits),
         IN_MEMORY(test_tensors_within),
         IN_MEMORY(test_views_of_a_storage),
-        IN_MEMORY(test_types),
+        IN_MEMORY(test_types_of_storages),
         IN_MEMORY(test_sparse_tensors),
         IN_MEMORY(test_big_endian_and_deflated_files),
         IN_MEMORY(test_r14_a_pickle_that_calls_something),
