@@ -80,6 +80,9 @@ typedef struct archive {
     size_t file_room, described_room, stream_room, entry_room;
 } archive;
 
+/* As large as a value may be. */
+#define ARCHIVE_VALUE_BYTES ((size_t)PAWL_MAX_VALUE_BYTES)
+
 /* ---- archive_build.c: what a reader calls --------------------------------------------------- */
 
 /* A file that has bytes of entries, by its path in the directory ("d/0"): looks at it and adds it,

@@ -194,9 +194,9 @@ pawl_status archive_add_tensor(archive *a, const archive_tensor *t, pawl_error *
 }
 
 static bool value_fits(pawl_kind kind, size_t n) {
-    bool scalar;
+    bool scalar = false;
     pawl_dtype dtype = record_value_dtype(kind, &scalar);
-    return scalar ? n == (size_t)pawl_dtype_bits(dtype) / 8 : n <= PAWL_MAX_VALUE_BYTES;
+    return scalar ? n == (size_t)pawl_dtype_bits(dtype) / 8 : n <= ARCHIVE_VALUE_BYTES;
 }
 
 pawl_status archive_add_value(archive *a, const char *name, pawl_role role, pawl_kind kind,

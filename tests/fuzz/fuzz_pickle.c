@@ -71,7 +71,7 @@ static void check_tree(const pickle_tree *tree, size_t size) {
         FUZZ_CHECK(tree->outside.nodes[i]->kind == PICKLE_OUTSIDE);
     }
     FUZZ_CHECK(torch_put_json(tree->root, &json, &visits, &err) == PAWL_OK);
-    FUZZ_CHECK(json.size <= PAWL_MAX_VALUE_BYTES);
+    FUZZ_CHECK(json.size <= ARCHIVE_VALUE_BYTES);
     json_reader r = json_reader_of((const char *)json.data, json.size);
     json_span whole;
     FUZZ_CHECK(json_skip(&r, &whole) == PAWL_OK && json_end(&r) == PAWL_OK);

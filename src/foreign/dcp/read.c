@@ -205,9 +205,9 @@ static int by_key(const void *a, const void *b) {
 static pawl_status sort_paths(reading *r, pawl_error *err) {
     size_t n =
         r->planner != NULL && r->planner->kind == PICKLE_DICT ? r->planner->items.count / 2 : 0;
-    r->paths = mem_calloc(2 * n + 2, sizeof(*r->paths));
+    r->paths = mem_calloc(2 * n + 2, sizeof(void *));
     if (r->paths == NULL) {
-        return error_nomem(err, 2 * n * sizeof(*r->paths));
+        return error_nomem(err, 2 * n * sizeof(void *));
     }
     for (size_t i = 0; i < n; i++) {
         if (r->planner->items.nodes[2 * i]->kind == PICKLE_TEXT) {
@@ -216,7 +216,7 @@ static pawl_status sort_paths(reading *r, pawl_error *err) {
         }
     }
     if (r->path_count > 1) {
-        qsort(r->paths, r->path_count, 2 * sizeof(*r->paths), by_key);
+        qsort(r->paths, r->path_count, 2 * sizeof(void *), by_key);
     }
     return PAWL_OK;
 }
@@ -252,7 +252,7 @@ static pawl_status make_name(const reading *r, pickle_text fqn, buffer *name, pa
     const pickle_node key = {.kind = PICKLE_TEXT, .text = fqn};
     const pickle_node *wanted = &key;
     const pickle_node **found =
-        r->path_count > 0 ? bsearch(&wanted, r->paths, r->path_count, 2 * sizeof(*r->paths), by_key)
+        r->path_count > 0 ? bsearch(&wanted, r->paths, r->path_count, 2 * sizeof(void *), by_key)
                           : NULL;
     const pickle_node *path = found != NULL ? found[1] : NULL;
     const char *escaped;
@@ -321,7 +321,7 @@ static pawl_status add_tensor(reading *r, const pickle_node *about, chunk *chunk
     }
     TRY(vec_reserve(&r->parts, &r->part_room, n + 1, sizeof(*r->parts), err));
     TRY(vec_reserve(&r->boxes, &r->box_room, (n + 1) * 2 * PAWL_MAX_NDIM, sizeof(*r->boxes), err));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; chunks != NULL && i < n; i++) {
         torch_tensor part;
         int64_t *offset = r->boxes + i * 2 * PAWL_MAX_NDIM;
         int offset_ndim;
@@ -362,7 +362,7 @@ static pawl_status add_item(reading *r, const pickle_node *fqn, const pickle_nod
     if (chunks != NULL && chunks->taken) {
         return not_as_dcp(r, "an item is there twice", err);
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; chunks != NULL && i < n; i++) {
         chunks[i].taken = true;
     }
     TRY(make_name(r, fqn->text, name, err));

@@ -55,17 +55,17 @@ pawl_status machine_append_nodes(machine *m, pickle_items *to, pickle_node *cons
         if (m->nodes > 4 * (uint64_t)FOREIGN_MAX_PICKLE_NODES) {
             return machine_too_many(m, "values", FOREIGN_MAX_PICKLE_NODES, err);
         }
-        pickle_node **more = arena_take(&m->tree->memory, room * sizeof(*more), err);
+        pickle_node **more = arena_take(&m->tree->memory, room * sizeof(void *), err);
         if (more == NULL) {
             return PAWL_ENOMEM;
         }
         if (to->count > 0) {
-            memcpy(more, to->nodes, to->count * sizeof(*more));
+            memcpy(more, to->nodes, to->count * sizeof(void *));
         }
         to->nodes = more;
         to->room = (uint32_t)room;
     }
-    memcpy(to->nodes + to->count, nodes, n * sizeof(*nodes));
+    memcpy(to->nodes + to->count, nodes, n * sizeof(void *));
     to->count += (uint32_t)n;
     return PAWL_OK;
 }
@@ -76,7 +76,7 @@ pawl_status machine_push(machine *m, pickle_node *node, pawl_error *err) {
     if (m->depth == FOREIGN_MAX_PICKLE_STACK) {
         return machine_too_many(m, "values on its stack", FOREIGN_MAX_PICKLE_STACK, err);
     }
-    TRY(vec_reserve(&m->stack, &m->stack_room, m->depth + 1, sizeof(*m->stack), err));
+    TRY(vec_reserve(&m->stack, &m->stack_room, m->depth + 1, sizeof(void *), err));
     m->stack[m->depth++] = node;
     return PAWL_OK;
 }
@@ -113,7 +113,7 @@ static pawl_status put(machine *m, uint64_t number, pawl_error *err) {
     if (number >= FOREIGN_MAX_PICKLE_NODES) {
         return machine_too_many(m, "values in its memo", FOREIGN_MAX_PICKLE_NODES, err);
     }
-    TRY(vec_reserve(&m->memo, &m->memo_room, (size_t)number + 1, sizeof(*m->memo), err));
+    TRY(vec_reserve(&m->memo, &m->memo_room, (size_t)number + 1, sizeof(void *), err));
     while (m->memo_count <= number) {
         m->memo[m->memo_count++] = NULL;
     }

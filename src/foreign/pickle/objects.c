@@ -150,7 +150,7 @@ static pawl_status make_marked(machine *m, bool named, pawl_error *err) {
         return machine_refuse(m, PAWL_EDAMAGED, "it takes a value that is not there", err);
     }
     pickle_node *callee = m->stack[mark + 1];
-    memmove(&m->stack[mark + 1], &m->stack[mark + 2], (m->depth - mark - 2) * sizeof(m->stack[0]));
+    memmove(&m->stack[mark + 1], &m->stack[mark + 2], (m->depth - mark - 2) * sizeof(void *));
     m->depth--;
     TRY(machine_container(m, 't', &done, err));
     TRY(machine_pop(m, &arguments, err));

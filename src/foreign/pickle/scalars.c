@@ -45,7 +45,7 @@ static bool take_decimal(pickle_text line, int64_t *out) {
 }
 
 pawl_status machine_decimal(machine *m, int64_t *out, pawl_error *err) {
-    pickle_text line;
+    pickle_text line = {0};
     TRY(machine_line(m, &line, err));
     return take_decimal(line, out)
                ? PAWL_OK
@@ -125,7 +125,7 @@ static int hex_digit(char c) {
 
 /* I and L: "12", "12L", and I01 and I00 for True and False. */
 static pawl_status push_line_int(machine *m, bool boolean, pawl_error *err) {
-    pickle_text line;
+    pickle_text line = {0};
     int64_t v = 0;
     TRY(machine_line(m, &line, err));
     if (boolean && line.n == 2 && line.bytes[0] == '0' &&
@@ -160,7 +160,7 @@ static bool take_float(pickle_text line, double *out) {
 }
 
 static pawl_status push_line_float(machine *m, pawl_error *err) {
-    pickle_text line;
+    pickle_text line = {0};
     double v = 0;
     TRY(machine_line(m, &line, err));
     return take_float(line, &v) ? push_float(m, v, err)
@@ -185,7 +185,10 @@ static bool take_escape(pickle_text line, size_t *at, uint8_t *out) {
     static const char names[] = "\\'\"nrtab";
     static const char means[] = "\\'\"\n\r\t\a\b";
     uint32_t code;
-    char c = *at + 1 < line.n ? line.bytes[*at + 1] : '\0';
+    char c = '\0';
+    if (*at + 1 < line.n) {
+        c = line.bytes[*at + 1];
+    }
     const char *found = c != '\0' ? strchr(names, c) : NULL;
     if (c == 'x' && take_hex(line, *at + 2, 2, &code)) {
         *at += 3;
@@ -202,7 +205,7 @@ static bool take_escape(pickle_text line, size_t *at, uint8_t *out) {
 
 /* A text in quotes, with the escapes of Python: \\, \', \", \n, \r, \t, \xHH. */
 static pawl_status push_quoted(machine *m, pawl_error *err) {
-    pickle_text line;
+    pickle_text line = {0};
     TRY(machine_line(m, &line, err));
     bool quoted = line.n >= 2 && (line.bytes[0] == '\'' || line.bytes[0] == '"') &&
                   line.bytes[line.n - 1] == line.bytes[0];
@@ -228,7 +231,10 @@ static pawl_status push_quoted(machine *m, pawl_error *err) {
 
 /* At a backslash that begins a raw Unicode escape; another one stands for itself. */
 static bool take_unicode(pickle_text line, size_t *at, uint32_t *out) {
-    char c = *at + 1 < line.n ? line.bytes[*at + 1] : '\0';
+    char c = '\0';
+    if (*at + 1 < line.n) {
+        c = line.bytes[*at + 1];
+    }
     size_t digits = c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (digits == 0) {
         return true;
@@ -257,7 +263,7 @@ static size_t put_utf8(char *out, uint32_t c) {
 
 /* Raw Unicode escapes: \uXXXX and \UXXXXXXXX; other bytes are characters of Latin-1. */
 static pawl_status push_unicode_line(machine *m, pawl_error *err) {
-    pickle_text line;
+    pickle_text line = {0};
     TRY(machine_line(m, &line, err));
     char *out = arena_take(&m->tree->memory, 2 * line.n + 8, err);
     size_t n = 0;

@@ -52,13 +52,13 @@ typedef struct writing {
 static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl_error *err);
 
 static bool is_full(writing *w, int depth) {
-    w->full = w->full || w->json->size > PAWL_MAX_VALUE_BYTES || depth >= PAWL_MAX_JSON_DEPTH / 2 ||
-              w->visits > PAWL_MAX_VALUE_BYTES;
+    w->full = w->full || w->json->size > ARCHIVE_VALUE_BYTES || depth >= PAWL_MAX_JSON_DEPTH / 2 ||
+              w->visits > ARCHIVE_VALUE_BYTES;
     return w->full;
 }
 
 static pawl_status put_text(writing *w, const char *text, size_t n, pawl_error *err) {
-    w->full = w->full || n > PAWL_MAX_VALUE_BYTES;
+    w->full = w->full || n > ARCHIVE_VALUE_BYTES;
     return buffer_json_shown(w->json, text, w->full ? 0 : n, err);
 }
 
@@ -208,7 +208,7 @@ pawl_status torch_put_json(const pickle_node *node, buffer *json, uint64_t *visi
     writing w = {.json = &text};
     TRY(put_json(&w, node, 0, err));
     *visits += w.visits;
-    if (!w.full && text.size <= PAWL_MAX_VALUE_BYTES) {
+    if (!w.full && text.size <= ARCHIVE_VALUE_BYTES) {
         return buffer_append(json, text.data, text.size, err);
     }
     return buffer_printf(json, err, "{\"left out\":\"more than %u bytes, or nested too deep\"}",

@@ -108,7 +108,7 @@ static pawl_status add_json(walk *w, const pickle_node *node, pawl_error *err) {
 
 static pawl_status add_text(walk *w, const pickle_node *node, pawl_error *err) {
     bool plain = node->kind == PICKLE_TEXT && memchr(node->text.bytes, 0, node->text.n) == NULL;
-    if (node->text.n > PAWL_MAX_VALUE_BYTES || (node->kind == PICKLE_TEXT && !plain)) {
+    if (node->text.n > ARCHIVE_VALUE_BYTES || (node->kind == PICKLE_TEXT && !plain)) {
         return add_json(w, node, err);
     }
     return add_value(w, plain ? PAWL_KIND_STRING : PAWL_KIND_BYTES, node->text.bytes, node->text.n,
@@ -121,7 +121,7 @@ static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_
     CLEANUP(buffer_free) buffer bytes = {0};
     *is = pickle_is_call(node, "_codecs", "encode") && arguments->count >= 1 &&
           arguments->nodes[0]->kind == PICKLE_TEXT &&
-          arguments->nodes[0]->text.n <= PAWL_MAX_VALUE_BYTES;
+          arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES;
     if (!*is) {
         return PAWL_OK;
     }
@@ -229,7 +229,7 @@ static pawl_status add_sparse(walk *w, const pickle_node *node, int depth, pawl_
                 pickle_says(layout, "torch.sparse_bsr") ||
                 pickle_is_call(node, "torch._utils", "_rebuild_sparse_csr_tensor");
     const char *const *keys = names[columns ? 2 : rows ? 1 : 0];
-    for (size_t i = 0; keys[i] != NULL && i < of->items.count; i++) {
+    for (size_t i = 0; i < of->items.count && keys[i] != NULL; i++) {
         TRY(add_below(w, keys[i], strlen(keys[i]), of->items.nodes[i], depth, err));
     }
     return layout->kind == PICKLE_TEXT ? add_below(w, "layout", 6, layout, depth, err) : PAWL_OK;

@@ -66,15 +66,15 @@ static const zip_member *member_at(const zip_member **sorted, size_t n, uint64_t
 /* Which entry has the bytes of each member: of several, that share a storage, one. */
 static pawl_status name_members(const archive *a, const zip_directory *d, const char **names,
                                 pawl_error *err) {
-    AUTOFREE const zip_member **sorted = mem_calloc(d->count + 1, sizeof(*sorted));
+    AUTOFREE const zip_member **sorted = mem_calloc(d->count + 1, sizeof(void *));
     if (sorted == NULL) {
-        return error_nomem(err, d->count * sizeof(*sorted));
+        return error_nomem(err, d->count * sizeof(void *));
     }
     for (size_t i = 0; i < d->count; i++) {
         sorted[i] = &d->members[i];
     }
     if (d->count > 1) {
-        qsort(sorted, d->count, sizeof(*sorted), by_offset);
+        qsort(sorted, d->count, sizeof(void *), by_offset);
     }
     for (size_t i = 0; i < a->base.entries; i++) {
         const record_entry *e = &a->entries[i];

@@ -306,7 +306,7 @@ static pawl_status read_tensors(reading *r, pawl_error *err) {
 
 static bool find_tensor(void *context, const pickle_node *id, torch_tensor *out) {
     const reading *r = context;
-    kept_tensor wanted;
+    kept_tensor wanted = {.key = ""};
     if (r->kept_count == 0 || !take_key(id, wanted.key)) {
         return false;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories of torch.distributed.checkpoint made by hand: what they have, what is refused (R14). */
+/* Directories of torch.distributed.checkpoint made by hand: what they have and what is refused. */
 #include "unit/foreign/made_torch.h"
 
 #include "lib/failing_memory.h"

@@ -672,7 +672,7 @@ static void test_files_of_others(void **state) {
             fail_msg("%s has %llu entries", all[i].path, (unsigned long long)w->entries);
         }
         if (strncmp(all[i].says, "F32", 3) == 0) {
-            float values[10000];
+            float values[10000] = {0};
             record_entry e = made_find(w, all[i].name);
             uint64_t bytes = shape_bytes(e.dtype, e.ndim, e.shape);
             assert_true(bytes <= sizeof(values));
