@@ -301,7 +301,7 @@ static pawl_status take_part(reading *r, const chunk *c, torch_tensor *t, pawl_e
     TRY(open_blob(r, c, &blob, err));
     pawl_status status = torch_take_tensor(&blob.source, blob.tree.root, t, &is, err);
     torch_blob_close(&blob);
-    if (status == PAWL_OK && (!is || t->conj || t->neg)) {
+    if (status == PAWL_OK && !is) {
         error_set(err, PAWL_EUNSUPPORTED, "a chunk of a tensor is none that pawl can read");
         archive_error_file(r->a, c->file, err);
         error_range(err, c->at, c->bytes);
