@@ -242,6 +242,18 @@ class Converting(support.InDirectory):
         for i, name in enumerate(("C:/x", "y\\..\\z", "\\v")):
             self.assertEqual(list(one(f"{i}", name)), [2, pawl.Unsupported])
 
+    def test_a_directory_of_something_else(self):
+        write_weights(self.directory / "w", {"a": ("U8", (1,), b"x")})
+        (self.directory / "hf").mkdir()
+        (self.directory / "empty").mkdir()
+        pawl.convert(self.directory / "w", self.directory / "hf/model.safetensors")
+        with self.assertRaisesRegex(pawl.Busy, "is no run"):
+            pawl.convert(self.directory / "w", self.directory / "hf")
+        self.assertEqual(os.listdir(self.directory / "hf"), ["model.safetensors"])
+        for step in (3, 4):
+            pawl.convert(self.directory / "w", self.directory / "empty", step=step)
+        self.assertEqual(len(pawl.ls(self.directory / "empty")), 2)
+
     def test_a_text_that_is_there_once_and_used_often(self):
         much = b"X" + struct.pack("<I", 1 << 20) + b"." * (1 << 20)
         keys = b"".join(text(f"{i:04}") + b"h\0" for i in range(1000))
