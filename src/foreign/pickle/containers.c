@@ -49,6 +49,13 @@ static pawl_status put_from(machine *m, size_t from, size_t keep, bool pairs, pi
     if (pairs && n % 2 != 0) {
         return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
     }
+    if (object && into->call->items.count > 0 && into->call->pairs != pairs) {
+        return machine_refuse(m, PAWL_EUNSUPPORTED, "it fills an object as a dict and as a list",
+                              err);
+    }
+    if (object) {
+        into->call->pairs = pairs;
+    }
     TRY(machine_append(m, object ? &into->call->items : &into->items, m->stack + from, n, err));
     m->depth = keep;
     return PAWL_OK;

@@ -75,6 +75,7 @@ static pawl_status take_pairs(machine *m, pickle_call *made, pawl_error *err) {
         if ((pair->kind != PICKLE_LIST && pair->kind != PICKLE_TUPLE) || pair->items.count != 2) {
             return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
         }
+        made->pairs = true;
         TRY(machine_append(m, &made->items, pair->items.nodes, 2, err));
     }
     return PAWL_OK;

@@ -59,31 +59,80 @@ static const pickle_items *items_of(const pickle_node *node) {
     return pickle_is_call(node, "collections", "deque") ? &node->call->items : NULL;
 }
 
-/* The attributes of an object. */
-static const pickle_items *state_of(const pickle_node *node) {
-    const pickle_node *state = node->kind == PICKLE_CALL ? node->call->state : NULL;
-    if (state != NULL && state->kind == PICKLE_TUPLE && state->items.count == 2 &&
-        state->items.nodes[0]->kind == PICKLE_DICT) {
-        state = state->items.nodes[0]; /* and those of __slots__ */
+/* What an object has, besides its class. */
+#define OBJECT_PARTS 5
+
+typedef struct object_part {
+    const char *name;          /* NULL: its members are those of the object */
+    const pickle_items *items; /* NULL: it is `node` */
+    const pickle_node *node;
+    bool pairs;
+} object_part;
+
+static size_t put_state(const pickle_node *state, object_part *out) {
+    if (state->kind == PICKLE_DICT) {
+        *out = (object_part){.items = &state->items, .pairs = true};
+        return state->items.count > 0 ? 1 : 0;
     }
-    return state != NULL && state->kind == PICKLE_DICT ? &state->items : NULL;
+    *out = (object_part){.name = "__state__", .node = state};
+    return state->kind != PICKLE_NONE ? 1 : 0;
 }
 
-/* Is a tensor somewhere in it? */
+/* A state of two may be the attributes, and those of __slots__. */
+static size_t parts_of(const pickle_node *node, object_part out[OBJECT_PARTS]) {
+    const pickle_call *call = node->call;
+    const pickle_node *state = call->state;
+    size_t n = 0;
+    if (call->arguments->items.count > 0) {
+        out[n++] = (object_part){.name = "__arguments__", .items = &call->arguments->items};
+    }
+    if (call->items.count > 0) {
+        out[n++] = (object_part){
+            .name = call->pairs ? NULL : "__items__", .items = &call->items, .pairs = call->pairs};
+    }
+    if (state == NULL) {
+        return n;
+    }
+    const pickle_node *const *two = state->kind == PICKLE_TUPLE && state->items.count == 2
+                                        ? (const pickle_node *const *)state->items.nodes
+                                        : NULL;
+    if (two == NULL || (two[0]->kind != PICKLE_DICT && two[0]->kind != PICKLE_NONE) ||
+        two[1]->kind != PICKLE_DICT) {
+        return n + put_state(state, &out[n]);
+    }
+    n += put_state(two[0], &out[n]);
+    return n + put_state(two[1], &out[n]);
+}
+
+static pawl_status has_tensor(walk *w, const pickle_node *node, int depth, bool *has,
+                              pawl_error *err);
+
+static pawl_status have_tensor(walk *w, const pickle_items *items, int depth, bool *has,
+                               pawl_error *err) {
+    for (size_t i = 0; i < items->count && !*has; i++) {
+        TRY(has_tensor(w, items->nodes[i], depth + 1, has, err));
+    }
+    return PAWL_OK;
+}
+
+/* Is a tensor, or a storage, somewhere in it? */
 static pawl_status has_tensor(walk *w, const pickle_node *node, int depth, bool *has,
                               pawl_error *err) {
     TRY(check_visit(w, node, depth, err));
-    if (node->kind == PICKLE_CALL &&
-        (strcmp(node->call->callee->global.module, "torch._utils") == 0 ||
-         strcmp(node->call->callee->global.module, "torch._tensor") == 0)) {
+    if (node->kind == PICKLE_OUTSIDE) {
         *has = true;
         return PAWL_OK;
     }
     const pickle_items *items = items_of(node);
     items = items != NULL ? items : pairs_of(node);
-    items = items != NULL ? items : state_of(node);
-    for (size_t i = 0; items != NULL && i < items->count && !*has; i++) {
-        TRY(has_tensor(w, items->nodes[i], depth + 1, has, err));
+    if (items != NULL || node->kind != PICKLE_CALL) {
+        return items != NULL ? have_tensor(w, items, depth, has, err) : PAWL_OK;
+    }
+    object_part parts[OBJECT_PARTS];
+    size_t n = parts_of(node, parts);
+    for (size_t i = 0; i < n && !*has; i++) {
+        TRY(parts[i].items != NULL ? have_tensor(w, parts[i].items, depth, has, err)
+                                   : has_tensor(w, parts[i].node, depth + 1, has, err));
     }
     return PAWL_OK;
 }
@@ -104,6 +153,54 @@ static bool is_full(const writing *w, int depth) {
 
 static pawl_status put_text(buffer *json, pickle_text text, pawl_error *err) {
     return buffer_json_shown(json, text.bytes, text.n, err);
+}
+
+/* In hexadecimal. */
+static pawl_status put_bytes(buffer *json, pickle_text text, pawl_error *err) {
+    static const char digits[] = "0123456789abcdef";
+    TRY(buffer_append(json, "{\"bytes\":\"", 10, err));
+    for (size_t i = 0; i < text.n && json->size <= ARCHIVE_VALUE_BYTES; i++) {
+        uint8_t byte = (uint8_t)text.bytes[i];
+        const char two[2] = {digits[byte >> 4], digits[byte & 15u]};
+        TRY(buffer_append(json, two, 2, err));
+    }
+    return buffer_append(json, "\"}", 2, err);
+}
+
+#define BIG_BASE   1000000000u
+#define BIG_DIGITS 9
+
+/* Two's complement, little-endian: divided by a billion as long as something is left. */
+static pawl_status put_big(buffer *json, pickle_text text, pawl_error *err) {
+    AUTOFREE uint8_t *left = mem_dup(text.bytes, text.n);
+    AUTOFREE uint32_t *parts = mem_calloc(text.n / 3 + 1, sizeof(*parts));
+    size_t count = 0;
+    if (left == NULL || parts == NULL) {
+        return error_nomem(err, text.n);
+    }
+    bool negative = left[text.n - 1] >= 0x80;
+    for (size_t i = 0, carry = 1; negative && i < text.n; i++) {
+        carry += (uint8_t)~left[i];
+        left[i] = (uint8_t)carry;
+        carry >>= 8;
+    }
+    for (size_t n = text.n; n > 0;) {
+        uint64_t rest = 0;
+        for (size_t i = n; i > 0; i--) {
+            rest = rest << 8 | left[i - 1];
+            left[i - 1] = (uint8_t)(rest / BIG_BASE);
+            rest %= BIG_BASE;
+        }
+        parts[count++] = (uint32_t)rest;
+        while (n > 0 && left[n - 1] == 0) {
+            n--;
+        }
+    }
+    TRY(buffer_printf(json, err, "%s%u", negative ? "-" : "", (unsigned)parts[--count]));
+    while (count > 0) {
+        TRY(buffer_printf(json, err, "%0*u", BIG_DIGITS, (unsigned)parts[--count]));
+    }
+    return PAWL_OK;
 }
 
 static pawl_status put_word(buffer *json, const char *key, const char *module, const char *name,
@@ -156,16 +253,20 @@ static pawl_status put_dict(writing *w, const pickle_items *pairs, int depth, pa
 
 static pawl_status put_object(writing *w, const pickle_node *node, int depth, pawl_error *err) {
     const pickle_node *callee = node->call->callee;
-    const pickle_items *state = state_of(node);
-    const pickle_items *arguments = &node->call->arguments->items;
+    object_part parts[OBJECT_PARTS];
+    size_t n = parts_of(node, parts);
+    const char *before = "state";
     TRY(put_word(w->json, "class", callee->global.module, callee->global.name, err));
-    if (arguments->count > 0) {
-        TRY(buffer_append(w->json, ",\"arguments\":", 13, err));
-        TRY(put_list(w, arguments, depth + 1, err));
-    }
-    if (state != NULL) {
-        TRY(buffer_append(w->json, ",\"state\":", 9, err));
-        TRY(put_dict(w, state, depth + 1, err));
+    for (size_t i = 0; i < n; i++) {
+        const object_part *part = &parts[i];
+        const char *key = part->items == &node->call->arguments->items ? "arguments"
+                          : part->items == &node->call->items          ? "items"
+                                                                       : before;
+        before = key == before ? "slots" : before;
+        TRY(buffer_printf(w->json, err, ",\"%s\":", key));
+        TRY(part->items == NULL ? put_json(w, part->node, depth + 1, err)
+            : part->pairs       ? put_dict(w, part->items, depth + 1, err)
+                                : put_list(w, part->items, depth + 1, err));
     }
     return buffer_append(w->json, "}", 1, err);
 }
@@ -202,9 +303,9 @@ static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl
     case PICKLE_TEXT:
         return put_text(w->json, node->text, err);
     case PICKLE_BYTES:
-        return buffer_printf(w->json, err, "{\"bytes\":%zu}", node->text.n);
+        return put_bytes(w->json, node->text, err);
     case PICKLE_BIG:
-        return buffer_printf(w->json, err, "{\"integer of bytes\":%zu}", node->text.n);
+        return put_big(w->json, node->text, err);
     case PICKLE_LIST:
     case PICKLE_TUPLE:
     case PICKLE_SET:
@@ -391,13 +492,30 @@ static pawl_status add_sparse(walk *w, const pickle_node *node, int depth, pawl_
     return add_json(w, node, err);
 }
 
+static pawl_status add_part(walk *w, const object_part *part, int depth, pawl_error *err) {
+    if (part->items == NULL) {
+        return add_below(w, part->name, strlen(part->name), part->node, depth, err);
+    }
+    if (part->pairs) {
+        return add_dict(w, part->items, depth, err);
+    }
+    size_t size = w->name.size;
+    TRY(buffer_append(&w->name, "/", size > 0 ? 1 : 0, err));
+    TRY(buffer_append(&w->name, part->name, strlen(part->name), err));
+    TRY(add_list(w, part->items, depth + 1, err));
+    w->name.size = size;
+    w->name.data[size] = 0;
+    return PAWL_OK;
+}
+
 static pawl_status add_object(walk *w, const pickle_node *node, int depth, pawl_error *err) {
     bool has = false;
-    const pickle_items *state = state_of(node);
+    object_part parts[OBJECT_PARTS];
     TRY(has_tensor(w, node, depth, &has, err));
-    if (!has || state == NULL) {
+    if (!has) {
         return add_json(w, node, err);
     }
+    size_t n = parts_of(node, parts);
     size_t size = w->name.size;
     const pickle_node *callee = node->call->callee;
     w->json.size = 0;
@@ -408,7 +526,10 @@ static pawl_status add_object(walk *w, const pickle_node *node, int depth, pawl_
     TRY(add_value(w, PAWL_KIND_JSON, w->json.data, w->json.size, err));
     w->name.size = size;
     w->name.data[size] = 0;
-    return add_dict(w, state, depth, err);
+    for (size_t i = 0; i < n; i++) {
+        TRY(add_part(w, &parts[i], depth, err));
+    }
+    return PAWL_OK;
 }
 
 static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_error *err) {
@@ -419,7 +540,8 @@ static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_er
         return add_tensor(w, &tensor, err);
     }
     if (node->kind != PICKLE_CALL) {
-        return add_json(w, node, err);
+        TRY(torch_take_storage(w->s, node, &tensor, err));
+        return add_tensor(w, &tensor, err);
     }
     TRY(add_encoded(w, node, &is, err));
     if (is) {

@@ -66,13 +66,19 @@ def text(word):
     return b"X" + struct.pack("<I", len(word)) + word.encode()
 
 
-def write_torch(path, metadata):
-    """A file of torch.save by hand: {"c": a tensor of two complex64 with that metadata}."""
-    storage = b"(" + text("storage") + b"ctorch\nComplexFloatStorage\n" + text("0") + text("cpu") + b"K\x02tQ"
-    notes = b"}" + b"".join(text(each) + b"\x88s" for each in metadata)
-    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0K\x02\x85K\x01\x85\x89}" + notes + b"tR"
+STORAGE = b"(" + text("storage") + b"ctorch\nComplexFloatStorage\n" + text("0") + text("cpu") + b"K\x02tQ"
+
+
+def pickled_tensor(*notes):
+    """A tensor of two complex64 with that metadata."""
+    metadata = b"}" + b"".join(text(each) + b"\x88s" for each in notes)
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + STORAGE + b"K\0K\x02\x85K\x01\x85\x89}" + metadata + b"tR"
+
+
+def write_torch(path, pickled):
+    """A file of torch.save by hand: {"c": what is pickled}."""
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr("a/data.pkl", b"\x80\x02}" + text("c") + tensor + b"s.")
+        file.writestr("a/data.pkl", b"\x80\x02}" + text("c") + pickled + b"s.")
         file.writestr("a/data/0", bytes(16))
         file.writestr("a/version", "3\n")
 
@@ -265,9 +271,38 @@ class Converting(support.InDirectory):
 
     def test_numbers_that_torch_only_notes_as_others(self):
         for notes, dtype in (([], "C64"), (["conj"], "C64_CONJ"), (["neg", "conj"], "C64_CONJ_NEG")):
-            write_torch(self.directory / "x.pt", notes)
+            write_torch(self.directory / "x.pt", pickled_tensor(*notes))
             with pawl.open(self.directory / "x.pt") as there:
                 self.assertEqual(there["c"].dtype, dtype)
+
+    def test_nothing_of_an_object_is_lost(self):
+        def read(pickled):
+            write_torch(self.directory / "x.pt", pickled)
+            with pawl.open(self.directory / "x.pt") as there:
+                return {name: getattr(there[name], "shape", there[name]) for name in there}
+
+        tensor, named = pickled_tensor(), {"class": "m.C"}
+        made = {"c/__class__": named}
+        self.assertEqual(read(STORAGE), {"c": (2,)})
+        self.assertEqual(
+            read(b"cm\nC\n(K\x01" + tensor + b"t\x81"), made | {"c/__arguments__/0": 1, "c/__arguments__/1": (2,)}
+        )
+        self.assertEqual(read(b"cm\nC\n)\x81" + text("a") + tensor + b"s"), made | {"c/a": (2,)})
+        self.assertEqual(read(b"cm\nC\n)\x81" + tensor + b"a"), made | {"c/__items__/0": (2,)})
+        self.assertEqual(read(b"cm\nC\n)\x81N}" + text("a") + tensor + b"s\x86b"), made | {"c/a": (2,)})
+        self.assertEqual(
+            read(b"cm\nC\n)\x81" + text("a") + b"K\x01s" + b"}" + text("b") + b"Nsb"),
+            {"c": named | {"items": {"a": 1}, "state": {"b": None}}},
+        )
+        layout = b"ctorch.serialization\n_get_layout\n" + text("torch.sparse_csr") + b"\x85R"
+        self.assertEqual(
+            read(b"ctorch._utils\n_rebuild_sparse_tensor\n" + layout + b"(" + 3 * tensor + b"K\x02K\x02\x86t\x86R"),
+            {"c/crow_indices": (2,), "c/col_indices": (2,), "c/values": (2,), "c/size": [2, 2]},
+        )
+        for integer in (2**63, -(2**63) - 1, 2**64, -(2**100), 10**27, 2**999):
+            long = integer.to_bytes(126, "little", signed=True)
+            self.assertEqual(read(b"\x8a" + bytes([len(long)]) + long), {"c": integer})
+        self.assertEqual(read(b"]C\x02\x00\xffa"), {"c": [{"bytes": "00ff"}]})
 
     def test_a_dry_run_writes_nothing(self):
         run = self.save()
