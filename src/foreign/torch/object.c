@@ -276,6 +276,46 @@ static pawl_status put_global(buffer *json, const pickle_node *node, pawl_error 
     return buffer_append(json, "}", 1, err);
 }
 
+static bool is_encoded(const pickle_node *node) {
+    const pickle_items *arguments = &node->call->arguments->items;
+    return pickle_is_call(node, "_codecs", "encode") && arguments->count >= 1 &&
+           arguments->nodes[0]->kind == PICKLE_TEXT &&
+           arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES;
+}
+
+/* What _codecs.encode makes of a text whose characters are bytes, in protocol 2. *is is false where
+ * they are not. */
+static pawl_status decode(const pickle_node *node, buffer *bytes, bool *is, pawl_error *err) {
+    *is = is_encoded(node);
+    if (!*is) {
+        return PAWL_OK;
+    }
+    pickle_text text = node->call->arguments->items.nodes[0]->text;
+    TRY(buffer_reserve(bytes, text.n + 1, err));
+    for (size_t i = 0; i < text.n;) {
+        size_t length = utf8_character(text.bytes + i, text.n - i);
+        uint32_t code = utf8_code(text.bytes + i, length);
+        if (code > 0xff) {
+            *is = false;
+            return PAWL_OK;
+        }
+        bytes->data[bytes->size++] = (uint8_t)code;
+        i += length;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status put_encoded(writing *w, const pickle_node *node, int depth, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    bool is;
+    TRY(decode(node, &bytes, &is, err));
+    if (!is) {
+        return put_object(w, node, depth, err);
+    }
+    const pickle_text text = {.bytes = (const char *)bytes.data, .n = bytes.size};
+    return put_bytes(w->json, text, err);
+}
+
 static pawl_status put_call(writing *w, const pickle_node *node, int depth, pawl_error *err) {
     const pickle_items *items = items_of(node);
     const pickle_items *pairs = pairs_of(node);
@@ -285,7 +325,7 @@ static pawl_status put_call(writing *w, const pickle_node *node, int depth, pawl
     if (pairs != NULL) {
         return put_dict(w, pairs, depth, err);
     }
-    return node->call != NULL ? put_object(w, node, depth, err) : PAWL_OK;
+    return node->call != NULL ? put_encoded(w, node, depth, err) : PAWL_OK;
 }
 
 static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl_error *err) {
@@ -359,29 +399,10 @@ static pawl_status add_text(walk *w, const pickle_node *node, pawl_error *err) {
                      err);
 }
 
-/* What _codecs.encode makes of a text whose characters are bytes, in protocol 2. */
 static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_error *err) {
-    const pickle_items *arguments = &node->call->arguments->items;
     CLEANUP(buffer_free) buffer bytes = {0};
-    *is = pickle_is_call(node, "_codecs", "encode") && arguments->count >= 1 &&
-          arguments->nodes[0]->kind == PICKLE_TEXT &&
-          arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES;
-    if (!*is) {
-        return PAWL_OK;
-    }
-    pickle_text text = arguments->nodes[0]->text;
-    TRY(buffer_reserve(&bytes, text.n + 1, err));
-    for (size_t i = 0; i < text.n;) {
-        size_t length = utf8_character(text.bytes + i, text.n - i);
-        uint32_t code = utf8_code(text.bytes + i, length);
-        if (code > 0xff) {
-            *is = false;
-            return PAWL_OK;
-        }
-        bytes.data[bytes.size++] = (uint8_t)code;
-        i += length;
-    }
-    return add_value(w, PAWL_KIND_BYTES, bytes.data, bytes.size, err);
+    TRY(decode(node, &bytes, is, err));
+    return *is ? add_value(w, PAWL_KIND_BYTES, bytes.data, bytes.size, err) : PAWL_OK;
 }
 
 static pawl_status add_tensor(walk *w, const torch_tensor *t, pawl_error *err) {

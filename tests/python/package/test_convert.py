@@ -275,6 +275,14 @@ class Converting(support.InDirectory):
             with pawl.open(self.directory / "x.pt") as there:
                 self.assertEqual(there["c"].dtype, dtype)
 
+    def test_json_of_all_kinds_becomes_pickles(self):
+        value = [2**64 - 1, -(2**100), 10**300, -(2**63) - 1, 2**2031, 1.5, 1e300, "a\0b", {"\0": 128, "x": -128}]
+        run = self.make({"a": ("U8", (1,), b"x")}, {"j": value})
+        for to in ("torch", "dcp", "safetensors", "npz"):
+            pawl.convert(run, self.directory / to, to=to)
+            with pawl.open(self.directory / to) as there:
+                self.assertEqual(there["j"], value)
+
     def test_nothing_of_an_object_is_lost(self):
         def read(pickled):
             write_torch(self.directory / "x.pt", pickled)
