@@ -275,6 +275,12 @@ class Converting(support.InDirectory):
             with pawl.open(self.directory / "x.pt") as there:
                 self.assertEqual(there["c"].dtype, dtype)
 
+    def test_many_tensors_of_dcp(self):
+        write_weights(self.directory / "w", {f"{i:05}": ("U8", (), b"x") for i in range(60000)})
+        pawl.convert(self.directory / "w", self.directory / "dcp", to="dcp")
+        with pawl.open(self.directory / "dcp") as there:
+            self.assertEqual(len(there), 60000)
+
     def test_json_of_all_kinds_becomes_pickles(self):
         value = [2**64 - 1, -(2**100), 10**300, -(2**63) - 1, 2**2031, 1.5, 1e300, "a\0b", {"\0": 128, "x": -128}]
         run = self.make({"a": ("U8", (1,), b"x")}, {"j": value})
