@@ -2,8 +2,6 @@
 /* pawl_convert. */
 #include "convert/convert.h"
 #include "api/api.h"
-#include "format/format.h"
-#include "format/limits.h"
 #include "path/path.h"
 
 #include <string.h>
@@ -104,28 +102,6 @@ static pawl_status write_files(pawl_checkpoint *from, const convert_plan *plan, 
     return convert_to_files(from, plan, into, name, to, o, platform_system(), result, err);
 }
 
-/* A run in a directory of something else would hide what is there. */
-static pawl_status check_run(store *into, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
-    char **names;
-    size_t count;
-    TRY(store_names(into, "", FORMAT_MAX_NAMES, &memory, &names, &count, err));
-    for (size_t i = 0; i < count; i++) {
-        if (name_makes_run(names[i])) {
-            return PAWL_OK;
-        }
-    }
-    if (count == 0) {
-        return PAWL_OK;
-    }
-    error_set(err, PAWL_EBUSY, "the directory has something else in it, and is no run");
-    error_path(err, "%s", into->root);
-    error_expected(err, "a run, an empty directory, or a name that is free");
-    error_found(err, "%zu names, the first is %.200s", count, names[0]);
-    error_next(err, "choose another name, or say which format is to be written (to)");
-    return PAWL_EBUSY;
-}
-
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan, const char *path,
@@ -136,11 +112,6 @@ static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan, con
         return write_files(from, plan, path, to, o, result, err);
     }
     TRY(open_retrying(NULL, path, true, &into, err));
-    pawl_status status = check_run(into, err);
-    if (status != PAWL_OK) {
-        store_destroy(into);
-        return status;
-    }
     return convert_to_run(from, plan, into, o, platform_system(), result, err);
 }
 
