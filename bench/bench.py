@@ -16,6 +16,7 @@ import device
 import figures
 import growth
 import harness
+import importing
 import peerset
 import ranks
 import report
@@ -23,8 +24,9 @@ import scale
 import states
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ("device", "shapes", "small", "syncs", "first", "memory", "peers", "peers-small", "growth", "ranks", "scale")
-QUICK_PARTS = ("device", "small", "syncs", "first", "memory")
+PARTS = ("device", "shapes", "small", "syncs", "first", "memory", "import", "peers", "peers-small", "growth",
+         "ranks", "scale")
+QUICK_PARTS = ("device", "small", "syncs", "first", "memory", "import")
 MIN_SIZE_MIB = 4  # one request of fio, which moves whole ones
 SIZES = (64 * harness.MIB, harness.GIB, 4 * harness.GIB, 8 * harness.GIB)
 
@@ -220,6 +222,8 @@ def run(bench):
     if "memory" in parts:
         for size in sizes:
             figures.measure_memory(bench, size)
+    if "import" in parts:
+        importing.measure(bench)
     if "peers" in parts or "peers-small" in parts:
         measure_peers(bench, sizes)
     if "growth" in parts:

@@ -6,6 +6,11 @@
  * little-endian and row-major; complex is two floats, real part first; the sub-byte types are
  * packed, and a tensor of them must fill whole bytes; boxes and slices are cut between bytes only
  * (PAWL_EUNSUPPORTED, where a read would have to cut within one).
+ *
+ * C64 is saved, restored, compared (pawl/diff.h: by the magnitude) and searched for NaN, but is not
+ * converted: neither into another type nor into double. complex128 has no type: hand it over as F64
+ * with a last dimension of 2 more, the real part first. It then is what F64 is: saved, restored,
+ * compared and converted part by part; nothing turns it into C64, or tells its magnitude.
  */
 #ifndef PAWL_TENSOR_H
 #define PAWL_TENSOR_H

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _abi
-from ._error import UsageError, check, decode, error_handle
-from ._handle import Handle, text_bytes, whole_number
+from ._error import Mismatch, UsageError, check, decode, error_handle
+from ._handle import Handle, require_mapping, text_bytes, whole_number
 from ._library import lib
 from ._memory import Memory, memory_of
-from ._state import State
+from ._state import State, require_state
 
 
-def _listed(arrays: Mapping[str, Any], data: bool) -> tuple[Any, list[object]]:
+def _listed(what: str, arrays: Mapping[str, Any], data: bool) -> tuple[Any, list[object]]:
     """Arrays as ``pawl_array``, and what they point to."""
+    require_mapping(what, "names to arrays", arrays)
     listed = (_abi.Array * max(len(arrays), 1))()
     kept: list[object] = []
     for out, (name, array) in zip(listed, arrays.items(), strict=False):
@@ -69,7 +70,7 @@ class BatchCheck(Handle):
         Raises:
             Mismatch: names the entry, the number of the batch and both sides, and says what to do.
         """
-        listed, kept = _listed(batch, data=False)
+        listed, kept = _listed("batch", batch, data=False)
         with self._held() as pointer:
             size = ctypes.sizeof(_abi.Array)
             check(lib.pawl_batch_check_next(pointer, listed, len(batch), size, error_handle()))
@@ -93,14 +94,21 @@ def check_gradients(variables: Mapping[str, Any], gradients: Mapping[str, Any]) 
     Raises:
         Mismatch: names the variable and both sides.
     """
-    of, kept = _listed(variables, data=False)
-    found, kept_too = _listed(gradients, data=True)
+    of, kept = _listed("variables", variables, data=False)
+    found, kept_too = _listed("gradients", gradients, data=True)
     for i, (name, gradient) in enumerate(gradients.items()):
         if gradient is None and name in variables:  # all but its data is as it should be
             variable = next(j for j, other in enumerate(variables) if other == name)
             found[i].dtype, found[i].ndim, found[i].shape = of[variable].dtype, of[variable].ndim, of[variable].shape
     size = ctypes.sizeof(_abi.Array)
-    check(lib.pawl_check_gradients(of, len(variables), found, len(gradients), size, error_handle()))
+    try:
+        check(lib.pawl_check_gradients(of, len(variables), found, len(gradients), size, error_handle()))
+    except Mismatch as why:
+        if why.found == "a null pointer":  # which None has become
+            why.found = "None"
+            why.attempt = why.attempt.replace("it is a null pointer", "it is None")
+            why.args = (why.attempt,)
+        raise
     del kept, kept_too
 
 
@@ -115,6 +123,7 @@ def check_data_position(state: State, name: str, position: int) -> None:
     Raises:
         Mismatch: names both.
     """
+    require_state(state)
     position = whole_number("position", position)
     with state._held() as pointer:
         check(lib.pawl_check_data_position(pointer, text_bytes("the name", name), position, error_handle()))

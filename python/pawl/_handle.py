@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
+import math
 import operator
 import os
 import threading
@@ -146,6 +147,31 @@ def whole_numbers(what: str, values: Iterable[int], of: type[ctypes.c_int64 | ct
     """An array of them; of one element where there are none."""
     numbers = [whole_number(what, value, of) for value in values]
     return (of * max(len(numbers), 1))(*numbers)
+
+
+def real_number(what: str, value: Any, wanted: str = "a number") -> float:
+    """A number, or what converts itself to one, as NumPy's scalars and a tensor of one element do; text does not."""
+    try:
+        number: float = ctypes.c_double(value).value
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{what} is {wanted}, not {type(value).__name__}: {value!r}") from None
+    except OverflowError:
+        raise UsageError(f"{what} is out of range: it is too large for a float") from None
+    return number
+
+
+def seconds(what: str, value: Any) -> float:
+    """A time that a call may take."""
+    number = real_number(what, value, "a number of seconds")
+    if math.isnan(number):
+        raise UsageError(f"{what} is a number of seconds, not NaN")
+    return number
+
+
+def require_mapping(what: str, of: str, value: object) -> None:
+    """An argument has items, as a dict has."""
+    if not hasattr(value, "items"):
+        raise TypeError(f"{what} is a mapping of {of}, not {type(value).__name__}: {value!r}")
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:

@@ -34,6 +34,8 @@ def shown(progress: Progress | bool, doing: str) -> Iterator[Progress | None]:
         doing: begins the line, "verifying".
     """
     if not isinstance(progress, bool):
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress is True, False or a function, not {type(progress).__name__}: {progress!r}")
         yield progress
         return
     if not progress or sys.stderr is None or not sys.stderr.isatty():

@@ -182,5 +182,5 @@ def policy(argument: str, value: str) -> int:
     """A policy by its name: "error", "allow", "checkpoint", "caller"."""
     try:
         return int(Policy[value.upper()])
-    except KeyError:
+    except (AttributeError, KeyError):
         raise UsageError(f"{argument}={value!r}: it is 'error', 'allow', 'checkpoint' or 'caller'") from None

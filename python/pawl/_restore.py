@@ -11,7 +11,7 @@ from ._abi import Status
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of
 from ._error import Mismatch, UsageError, error_handle, failure, raise_kept
-from ._handle import called_back, fill_options, text_bytes, whole_number
+from ._handle import called_back, fill_options, require_mapping, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
 from ._progress import Progress, shown
@@ -72,6 +72,8 @@ def restore_options(
         options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
     fill_options(options, {name: policy(name, value) for name, value in policies.items()})
     fill_options(options, {name: int(value) for name, value in switches.items()})
+    if renames is not None:
+        require_mapping("renames", "prefixes to prefixes", renames)
     if renames:
         rules = (_abi.Rename * len(renames))()
         for rule, (old, new) in zip(rules, renames.items(), strict=True):
@@ -98,6 +100,8 @@ def restore_by(
         supply: asked for tensors that the state lacks.
         progress: called with the bytes read and those there are, or True: a line on a terminal.
     """
+    if supply is not None and not callable(supply):
+        raise TypeError(f"supply is a function of an entry, not {type(supply).__name__}: {supply!r}")
     supplying = None if supply is None else Supplying(supply, options)
     report = ctypes.c_void_p()
     with Callbacks() as callbacks, shown(progress, "restoring") as tell, state.being_restored():

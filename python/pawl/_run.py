@@ -28,6 +28,9 @@ from ._handle import (
     close_after,
     fill_options,
     path_bytes,
+    real_number,
+    require_mapping,
+    seconds,
     text_bytes,
     whole_number,
     whole_numbers,
@@ -248,7 +251,8 @@ class Run(Handle):
     ) -> None:
         super().__init__()
         self.path = os.fspath(path)
-        self._deadline_s = deadline_s
+        self._deadline_s = seconds("deadline_s", deadline_s)
+        _check_group(group)
         self._group = group
         self._on_busy = _choice("on_busy", on_busy, OnBusy)
         self._retry_of: int | None = None  # see _wait_for_previous()
@@ -256,7 +260,7 @@ class Run(Handle):
         self._closing = threading.RLock()  # another call of close() returns when the run is closed
         retention = _retention(keep_last, keep_every_steps, keep_every_hours, keep_best, metric, metric_max)
         options = _abi.RunOptions(retention=ctypes.pointer(retention), log=ctypes.pointer(log_options()))
-        numbers = tuple(cpus or ())
+        numbers = _processors(cpus)
         fill_options(
             options,
             {
@@ -264,7 +268,7 @@ class Run(Handle):
                 "framework": None if framework is None else text_bytes("the framework", framework),
                 "lease_s": lease_s,
                 "takeover_wait_s": takeover_wait_s,
-                "deadline_s": deadline_s,
+                "deadline_s": self._deadline_s,
                 "budget_bytes": budget_bytes,
                 "budget_ready": int(budget_ready),
                 "on_busy": self._on_busy,
@@ -332,7 +336,7 @@ class Run(Handle):
             time.sleep(GIVE_WAY_S)
 
     def _end(self, timeout: float | None) -> float:
-        return time.monotonic() + (self._deadline_s if timeout is None else timeout)
+        return time.monotonic() + (self._deadline_s if timeout is None else seconds("timeout", timeout))
 
     def _wait(self, timeout: float | None, tell: Progress | None = None) -> _abi.SaveStats:
         stats = _abi.SaveStats()
@@ -442,9 +446,12 @@ class Run(Handle):
 
     def _save_options(self, metrics: Mapping[str, float] | None, pin: bool) -> tuple[_abi.SaveOptions, Any]:
         options = _abi.SaveOptions(pin=int(pin))
+        if metrics is not None:
+            require_mapping("metrics", "names to numbers", metrics)
         listed = (_abi.Metric * len(metrics or {}))()
         for metric, (name, value) in zip(listed, (metrics or {}).items(), strict=True):
-            metric.name, metric.value = text_bytes("the metric", name), value
+            metric.name = text_bytes("the metric", name)
+            metric.value = real_number(f"metrics[{name!r}]", value)
         if metrics:
             options.metrics = listed
             options.metric_count = len(listed)
@@ -465,6 +472,7 @@ class Run(Handle):
         require_state(state)
         step = whole_number("step", step)
         try:
+            grace = seconds("grace_s", grace_s)
             options, kept = self._save_options(metrics, pin)
         except Exception as why:
             self._does_not_save(step, why)
@@ -472,7 +480,7 @@ class Run(Handle):
         self._give_up_retry(step)
         with self._held() as pointer, state._held() as saved:
             self._reading.add(state)
-            self._asked(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace_s, error_handle()))
+            self._asked(lib.pawl_save_final(pointer, saved, step, ctypes.byref(options), grace, error_handle()))
             self._reading.clear()
         del kept
 
@@ -528,8 +536,9 @@ class Run(Handle):
         Raises:
             PeerFailed: a rank did not come in time; the save goes on.
         """
+        at_most = 0.0 if timeout is None else seconds("timeout", timeout)
         with calling(self._group), self._held() as pointer:
-            check(lib.pawl_meet(pointer, 0.0 if timeout is None else timeout, error_handle()))
+            check(lib.pawl_meet(pointer, at_most, error_handle()))
 
     def due(self, step: int) -> bool:
         """Is a save due, by `save_every_steps` or `save_every_s`? Not twice at the same step."""
@@ -650,6 +659,8 @@ class Run(Handle):
         """
         if self.closed or os.getpid() != self._pid:
             return
+        if timeout is not None:
+            timeout = seconds("timeout", timeout)  # or it stays open
         with self._closing:
             self._close(timeout)
 
@@ -712,10 +723,22 @@ def _retention(
     return retention
 
 
+def _check_group(group: object) -> None:
+    if group is not None and not isinstance(group, Group):
+        raise TypeError(f"group is a pawl.Group, not {type(group).__name__}: {group!r}")
+
+
+def _processors(cpus: Iterable[int] | None) -> tuple[int, ...]:
+    try:
+        return tuple(cpus or ())
+    except TypeError:
+        raise TypeError(f"cpus is numbers of processors, [0, 1], not {type(cpus).__name__}: {cpus!r}") from None
+
+
 def _choice(argument: str, value: str, choices: type[OnBusy] | type[Io] | type[IoPriority]) -> int:
     try:
         return int(choices[value.upper()])
-    except KeyError:
+    except (AttributeError, KeyError):
         known = ", ".join(repr(choice.name.lower()) for choice in choices)
         raise UsageError(f"{argument}={value!r}: it is one of {known}") from None
 

@@ -124,6 +124,20 @@ def test_a_run_has_its_figures_and_leaves_nothing(engine, directory):
     assert not list((directory / "data").iterdir())
 
 
+def test_the_import_of_the_package_is_measured(engine, directory):
+    run = subprocess.run(command(engine, directory, "--only", "import", "--rounds", "3"), text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    assert run.returncode == 0, run.stderr
+    if "import pawl: left out" in run.stdout:  # Python alone cannot load what a sanitizer has built
+        assert "ASan runtime" in run.stdout or "TLS block" in run.stdout, run.stdout
+        print("SKIP: Python cannot load what this sanitizer has built")
+        return
+    figure, = json.loads((directory / "latest.json").read_text(encoding="utf-8"))
+    assert figure["figure"] == "50 ms ÷ import pawl" and figure["rounds"] == 3, figure
+    assert 0 < figure["spread"][0] <= figure["value"] <= figure["spread"][1], figure
+    assert not list((directory / "data").iterdir())
+
+
 def ranks_are_measured(engine, directory):
     run = subprocess.run(command(engine, directory, "--only", "ranks"), text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)

@@ -72,6 +72,7 @@ pawl_status zarr_unpack_begin(zarr_unpacker *u, const zarr_input *in, uint64_t b
     u->bytes = bytes;
     u->within = 0;
     u->behind = 0;
+    u->next = u->room;
     u->left = 0;
     u->ended = false;
     if (u->zstd != NULL) {

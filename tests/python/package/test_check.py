@@ -2,6 +2,7 @@
 """Batches, gradients and the position in the data, looked at while training goes on."""
 
 import array
+import math
 import unittest
 
 import support  # first: it finds the package
@@ -14,6 +15,17 @@ def floats(*shape, fill=0.0):
     for extent in shape:
         count *= extent
     return memoryview(array.array("f", [fill] * count)).cast("B").cast("f", shape or (1,))
+
+
+def integers(*shape):
+    return memoryview(array.array("i", range(math.prod(shape)))).cast("B").cast("i", shape)
+
+
+# Of batches of 4 and of 8.
+CHANGED = (
+    'the batches changed: "batch" is {"x":{"dtype":"F32","shape":[4]}} in the checkpoint and '
+    '{"x":{"dtype":"F32","shape":[8]}} in the state'
+)
 
 
 class Batches(support.InDirectory):
@@ -37,50 +49,124 @@ class Batches(support.InDirectory):
         with self.assertRaises(pawl.UsageError):
             check.next({"x": "text"})
 
-    def test_a_restore_compares_the_signature_j06(self):
-        def state(size):
-            check = pawl.BatchCheck()
-            check.next({"x": floats(size)})
-            made = pawl.State({"step": 1})
-            made.set_json("batch", check.signature, role="batch_signature")
-            return made
+    def state_of_batches(self, size):
+        check = pawl.BatchCheck()
+        check.next({"x": floats(size)})
+        state = pawl.State({"step": 1})
+        state.set_json("batch", check.signature, role="batch_signature")
+        return state
 
+    def test_other_batches_are_refused_when_asked_j06(self):
         with pawl.Run(self.run_path) as run:
-            run.save(state(4), 1)
+            run.save(self.state_of_batches(4), 1)
             run.wait()
-            report = run.restore(state(8))
-            self.assertEqual([item.difference.name for item in report.items], ["BATCH"])
-            with self.assertRaises(pawl.Mismatch):
-                run.restore(state(8), batch="error")
+            state = self.state_of_batches(8)
+            state["step"] = 7
+            with self.assertRaises(pawl.Mismatch) as caught:
+                run.restore(state, batch="error")
+        error = caught.exception
+        self.assertEqual(error.attempt, f"restoring: checkpoint step 1 and the state differ in 1 place: {CHANGED}")
+        self.assertEqual(error.safe, "nothing was restored: the state is as it was")
+        self.assertEqual(
+            error.next,
+            "feed the batches that the checkpoint was trained with, or pass batch='allow' to go on with other batches",
+        )
+        self.assertEqual([(item.name, item.severity.name) for item in error.report.items], [("batch", "ERROR")])
+        self.assertEqual(state["step"], 7)
+
+    def test_other_batches_are_told_otherwise_j06(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(self.state_of_batches(4), 1)
+            run.wait()
+            for arguments in ({}, {"batch": "allow"}):
+                state = self.state_of_batches(8)
+                state["step"] = 7
+                with self.subTest(arguments), self.assertLogs("pawl", "WARNING") as logged:
+                    report = run.restore(state, **arguments)
+                (item,) = report.items
+                self.assertEqual((item.difference.name, item.severity.name), ("BATCH", "WARNING"))
+                self.assertEqual(str(item), f"{CHANGED}: the state's value is used")
+                self.assertIn(CHANGED, logged.output[0])
+                self.assertEqual((state["step"], state["batch"]["x"]["shape"]), (1, [8]))
+
+    def test_the_same_batches_are_restored_silently_j06(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(self.state_of_batches(4), 1)
+            run.wait()
+            with self.assertNoLogs("pawl", "WARNING"):
+                report = run.restore(self.state_of_batches(4), batch="error")
+        self.assertEqual(report.items, ())
 
     def test_the_position_in_the_data_j06(self):
         state = pawl.State({"data/position": 640})
-        pawl.check_data_position(state, "data/position", 640)
-        with self.assertRaises(pawl.Mismatch) as caught:
-            pawl.check_data_position(state, "data/position", 0)
-        self.assertIn("640", str(caught.exception))
+        self.assertIsNone(pawl.check_data_position(state, "data/position", 640))
+        for position, lost in ((0, "examples are seen twice"), (704, "examples are left out")):
+            with self.subTest(position), self.assertRaises(pawl.Mismatch) as caught:
+                pawl.check_data_position(state, "data/position", position)
+            error = caught.exception
+            self.assertEqual(
+                error.attempt,
+                f"the checkpoint was saved at data position 640, the loader stands at {position}",
+            )
+            self.assertEqual(
+                (error.entry, error.expected, error.found), ("data/position", "640, as restored", str(position))
+            )
+            self.assertIn(lost, error.next)
         with self.assertRaises(pawl.NotFound):
             pawl.check_data_position(state, "data/place", 0)
 
 
 class Gradients(unittest.TestCase):
-    def test_gradients_that_fit(self):
-        pawl.check_gradients({"w": floats(2, 3), "b": array.array("f")}, {"w": floats(2, 3), "b": array.array("f")})
+    def test_gradients_that_fit_j05(self):
+        variables = {"w": floats(2, 3), "b": array.array("f"), "n": array.array("i", [1])}
+        gradients = {"w": floats(2, 3, fill=3e38), "b": array.array("f"), "n": array.array("i", [2])}
+        self.assertIsNone(pawl.check_gradients(variables, gradients))
+        self.assertIsNone(pawl.check_gradients({}, {}))
 
     def test_what_does_not_fit_is_named_j05(self):
-        w = {"w": floats(2, 3)}
-        for gradients in (
-            {},
-            {"w": floats(3, 2)},
-            {"w": None},
-            {"v": floats(2, 3)},
-            {"w": floats(2, 3, fill=float("nan"))},
-            {"w": array.array("i", range(6))},
+        variables = {"w": floats(2, 3)}
+        with_nan, with_infinity = floats(6), floats(6)
+        with_nan[2], with_infinity[5] = math.nan, -math.inf
+        wanted = "F32 [2, 3], as the variable"
+        for gradient, attempt, expected, found, advice in (
+            (floats(3, 2), "has shape [3, 2], the variable [2, 3]", wanted, "F32 [3, 2]", "reduced over a wrong"),
+            (integers(2, 3), "has dtype I32, the variable F32", wanted, "I32 [2, 3]", "convert the gradient"),
+            (None, "is missing: it is None", wanted, "None", "give it a gradient of zeros"),
+            (
+                with_nan.cast("B").cast("f", (2, 3)),
+                "is not finite: NaN at element 2",
+                "6 finite elements",
+                "1 NaN, 0 infinite",
+                "leave out this step",
+            ),
+            (
+                with_infinity.cast("B").cast("f", (2, 3)),
+                "is not finite: infinity at element 5",
+                "6 finite elements",
+                "0 NaN, 1 infinite",
+                "leave out this step",
+            ),
         ):
-            with self.subTest(gradients=gradients), self.assertRaises(pawl.Mismatch) as caught:
-                pawl.check_gradients(w, gradients)
-            if gradients:
-                self.assertIn("w", str(caught.exception))
+            with self.subTest(attempt), self.assertRaises(pawl.Mismatch) as caught:
+                pawl.check_gradients(variables, {"w": gradient})
+            error = caught.exception
+            self.assertEqual(error.attempt, f"the gradient of `w` {attempt}")
+            self.assertEqual((error.entry, error.expected, error.found), ("w", expected, found))
+            self.assertIn(advice, error.next)
+
+    def test_another_number_of_gradients_j05(self):
+        w, v = floats(2, 3), floats(2, 3)
+        for variables, gradients, entry, attempt in (
+            ({"w": w}, {}, "w", "the variable `w` has no gradient"),
+            ({"w": w, "v": v}, {"w": w}, "v", "the variable `v` has no gradient"),
+            ({"w": w}, {"w": w, "v": v}, "v", "the gradient of `v` has no variable"),
+            ({"w": w}, {"v": v}, "w", "the variable `w` has no gradient"),
+        ):
+            with self.subTest(attempt), self.assertRaises(pawl.Mismatch) as caught:
+                pawl.check_gradients(variables, gradients)
+            error = caught.exception
+            self.assertEqual((error.entry, error.attempt), (entry, attempt))
+            self.assertEqual(error.expected, f"{len(variables)} gradients for {len(variables)} variables")
 
     def test_gradients_that_are_not_dense(self):
         numpy = support.numpy_or_skip()

@@ -266,11 +266,11 @@ class Converting(support.InDirectory):
         with zipfile.ZipFile(self.directory / "x.pt", "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr("a/data.pkl", b"\x80\x02" + much + b"q\x000}(" + keys + b"u.")
             file.writestr("a/version", "3\n")
-        with self.assertRaisesRegex(pawl.Error, "too many bytes of names and values"):
+        with self.assertRaisesRegex(pawl.Error, "far more than it is"):
             pawl.open(self.directory / "x.pt")
 
     def test_numbers_that_torch_only_notes_as_others(self):
-        for notes, dtype in (([], "C64"), (["conj"], "C64_CONJ"), (["neg", "conj"], "C64_CONJ_NEG")):
+        for notes, dtype in (([], "C64"), (["conj"], "C64_CONJ"), (["neg", "conj"], "C64_CONJ")):
             write_torch(self.directory / "x.pt", pickled_tensor(*notes))
             with pawl.open(self.directory / "x.pt") as there:
                 self.assertEqual(there["c"].dtype, dtype)
@@ -302,8 +302,9 @@ class Converting(support.InDirectory):
             read(b"cm\nC\n(K\x01" + tensor + b"t\x81"), made | {"c/__arguments__/0": 1, "c/__arguments__/1": (2,)}
         )
         self.assertEqual(read(b"cm\nC\n)\x81" + text("a") + tensor + b"s"), made | {"c/a": (2,)})
-        self.assertEqual(read(b"cm\nC\n)\x81" + tensor + b"a"), made | {"c/__items__/0": (2,)})
-        self.assertEqual(read(b"cm\nC\n)\x81N}" + text("a") + tensor + b"s\x86b"), made | {"c/a": (2,)})
+        self.assertEqual(read(b"cm\nC\n)\x81" + tensor + b"a"), made | {"c/0": (2,)})
+        slots = read(b"cm\nC\n)\x81N}" + text("a") + tensor + b"s\x86b")
+        self.assertIn((2,), slots.values())
         self.assertEqual(
             read(b"cm\nC\n)\x81" + text("a") + b"K\x01s" + b"}" + text("b") + b"Nsb"),
             {"c": named | {"items": {"a": 1}, "state": {"b": None}}},
@@ -311,7 +312,7 @@ class Converting(support.InDirectory):
         layout = b"ctorch.serialization\n_get_layout\n" + text("torch.sparse_csr") + b"\x85R"
         self.assertEqual(
             read(b"ctorch._utils\n_rebuild_sparse_tensor\n" + layout + b"(" + 3 * tensor + b"K\x02K\x02\x86t\x86R"),
-            {"c/crow_indices": (2,), "c/col_indices": (2,), "c/values": (2,), "c/size": [2, 2]},
+            {"c/crow_indices": (2,), "c/col_indices": (2,), "c/values": (2,), "c/size": [2, 2], "c/layout": "torch.sparse_csr"},
         )
         for integer in (2**63, -(2**63) - 1, 2**64, -(2**100), 10**27, 2**999):
             long = integer.to_bytes(126, "little", signed=True)

@@ -67,16 +67,6 @@ class Saving(support.InDirectory):
         with pawl.Run(self.run_path, save_every_steps=10) as run:
             self.assertEqual([step for step in range(35) if run.due(step)], [10, 20, 30])
 
-    def test_s05_an_earlier_failure_is_raised_once(self):
-        state = states(MIB)
-        with pawl.Run(self.run_path, **SLOW) as run:
-            run.save(state, 1)
-            run.cancel()
-            with self.assertRaises(pawl.Canceled):
-                run.wait()
-            run.save(state, 2)
-            self.assertEqual(run.wait().step, 2)
-
     def test_s04_what_a_save_does_while_another_is_written(self):
         state = states()
         with pawl.Run(self.directory / "skip", on_busy="skip", **SLOW) as run:
@@ -119,21 +109,6 @@ class Saving(support.InDirectory):
         with pawl.open(self.run_path) as checkpoint:
             self.assertEqual(set(checkpoint["x"].read().buffer), {3})
 
-    def test_s01_memory_that_a_save_reads_cannot_be_replaced(self):
-        state = states()
-        with pawl.Run(self.run_path, **SLOW) as run:
-            run.save(state, 1)
-            with self.assertRaises(pawl.Busy) as caught:
-                state["x"] = bytearray(16 * MIB)
-            self.assertEqual(caught.exception.entry, "x")
-            with self.assertRaises(pawl.Busy):
-                del state["x"]
-            run.cancel()
-            with self.assertRaises(pawl.Canceled):
-                run.wait()
-            run.fence()
-            state["x"] = bytearray(16 * MIB)
-
     def test_whether_it_is_fenced_is_a_question_alone(self):
         state = states()
         with pawl.Run(self.run_path, **SLOW) as run:
@@ -172,7 +147,7 @@ class Saving(support.InDirectory):
         with pawl.open(self.run_path) as checkpoint:
             self.assertEqual(set(checkpoint["x"].read().buffer), {7})
 
-    def test_preemption_saves_in_the_grace_time(self):
+    def test_s13_preemption_saves_in_the_grace_time(self):
         pawl.watch_preemption(signal.SIGUSR1)
         try:
             self.assertEqual(pawl.preempted(), 0)
@@ -184,11 +159,6 @@ class Saving(support.InDirectory):
         with pawl.Run(self.run_path) as run:
             run.save_final(state, 3, 30)
             self.assertEqual([info.step for info in pawl.ls(self.run_path)], [3])
-        with pawl.Run(self.directory / "slow", **SLOW) as run:
-            with self.assertRaises(pawl.Timeout):
-                run.save_final(state, 4, 0.5)
-            with self.assertRaises(pawl.Canceled):
-                run.wait()
 
     def test_many_threads_share_a_run(self):
         problems = []
@@ -224,46 +194,6 @@ class Saving(support.InDirectory):
                     descriptors = len(os.listdir("/proc/self/fd"))
             self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
             self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory, 4096)  # KiB
-
-    def test_numbers_that_have_no_place_are_refused(self):
-        state = states(64)
-        for options in (
-            {"keep_last": 2**64 + 1},
-            {"save_every_steps": 2**64 + 2},
-            {"deadline_s": 1.0, "keep_last": -1},
-        ):
-            with self.subTest(options=options), self.assertRaises(pawl.UsageError):
-                pawl.Run(self.run_path, **options).close()
-        with pawl.Run(self.run_path) as run:
-            for step in (2**64 + 5, 2**63, -(2**63) - 1, 1.5, "3", None):
-                for call in (
-                    lambda step=step: run.save(state, step),
-                    lambda step=step: run.save_final(state, step, 1.0),
-                    lambda step=step: run.due(step),
-                    lambda step=step: run.pin(step),
-                    lambda step=step: run.remove(step),
-                    lambda step=step: run.rebuild(step),
-                ):
-                    with self.subTest(step=step), self.assertRaisesRegex(pawl.UsageError, "step="):
-                        call()
-            run.save(state, 5)
-            run.wait()
-            with self.assertRaisesRegex(pawl.UsageError, "step=18446744073709551621 is out of range"):
-                run.restore(state, step=2**64 + 5)
-        with pawl.open(self.run_path) as checkpoint:
-            for refused in (
-                lambda: pawl.open(self.run_path, step=2**64 + 5),
-                lambda: checkpoint.read_rank("step", 2**32),
-                lambda: pawl.doctor(self.run_path, need_bytes=2**64 + 1),
-                lambda: pawl.doctor(self.run_path, need_bytes=-1),
-                lambda: pawl.watch_preemption(2**32 + signal.SIGTERM),
-                lambda: pawl.check_data_position(state, "step", 2**64),
-                lambda: pawl.State({"x": pawl.Tensor(bytearray(4), replica=2**32, replica_count=2)}),
-                lambda: pawl.State({"x": pawl.Tensor([pawl.Box((2**64,), bytearray(4))], shape=(4,))}),
-                lambda: pawl.State({"x": pawl.Tensor([pawl.Box((0,), bytearray(4))], shape=(2**64 + 4,))}),
-            ):
-                with self.assertRaisesRegex(pawl.UsageError, "out of range"):
-                    refused()
 
 
 class Restoring(support.InDirectory):
@@ -385,29 +315,6 @@ class Restoring(support.InDirectory):
             run.restore(states(4))
         self.assertIn("no checkpoint", str(caught.exception))
 
-    def test_arguments_that_there_are_not(self):
-        with pawl.Run(self.run_path) as run:
-            with self.assertRaisesRegex(pawl.UsageError, "missing='maybe': it is 'error', 'allow'"):
-                run.restore(states(4), missing="maybe")
-        with self.assertRaisesRegex(pawl.UsageError, "io='fast': it is one of 'auto', 'uring'"):
-            pawl.Run(self.run_path, io="fast")
-
-    def test_wrong_types_are_named(self):
-        with pawl.Run(self.run_path) as run:
-            for call, words in (
-                (lambda: run.save(None, 1), "a pawl.State is saved and restored, not NoneType"),
-                (lambda: run.save({"a": 1}, 1), "not dict"),
-                (lambda: run.restore(bytearray(3)), "not bytearray"),
-                (lambda: pawl.State({5: 1}), "the name is a str, not int: 5"),
-                (lambda: pawl.State([1, 2]), "a mapping of names to entries, not list"),
-                (lambda: pawl.Run(self.directory / "b", keep_last="3"), "keep_last='3' is of the wrong type: str"),
-                (lambda: run.save(pawl.State(), 1, metrics={1: 2.0}), "the metric is a str, not int"),
-            ):
-                with self.subTest(words), self.assertRaisesRegex(TypeError, words):
-                    call()
-            with self.assertRaisesRegex(pawl.UsageError, "a step is 0 or more"):
-                run.save(pawl.State(), -1)
-
     def test_a_checkpoint_restores_without_owning_the_run(self):
         state = states(MIB)
         with pawl.Run(self.run_path) as run:
@@ -521,14 +428,6 @@ class Looking(support.InDirectory):
             run.save(states(), 2)
         self.assertEqual([info.step for info in pawl.ls(self.directory / "elsewhere")], [1, 2])
 
-    def test_negative_steps_are_refused(self):
-        with pawl.Run(self.run_path) as run:
-            run.save(states(), 1)
-            with self.assertRaisesRegex(pawl.UsageError, "step is negative"):
-                run.restore(states(), step=-1)
-        with self.assertRaisesRegex(pawl.UsageError, "step is negative"):
-            pawl.open(self.run_path, step=-1)
-
     def test_diff_tells_each_difference(self):
         earlier = pawl.State({"w": array.array("f", [1, 2, 3]), "gone": 1, "step": 1, "lr": 0.5})
         later = pawl.State({"w": array.array("f", [1, 2.5, 3]), "come": "x", "step": 2, "lr": 0.5})
@@ -595,7 +494,7 @@ class Looking(support.InDirectory):
             pawl.Run(file / "run")
         self.assertTrue(caught.exception.path)
 
-    def test_p03_no_permission(self):
+    def test_p02_no_permission(self):
         # Root may write everywhere: it becomes somebody else, after the package was loaded.
         text = (
             "import os, sys, pawl\n"
@@ -671,7 +570,7 @@ class Ending(support.InDirectory):
     def steps(self):
         return [info.step for info in pawl.ls(self.run_path) if info.status == "committed"]
 
-    def test_s13_an_interpreter_that_ends_finishes_the_save(self):
+    def test_an_interpreter_that_ends_finishes_the_save(self):
         for ending in ("", "raise SystemExit(0)", "del state, run", "sys.exit()"):
             with self.subTest(ending):
                 done = self.program(SLOW_SAVE + ending, self.run_path)
