@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define DIGITS_MOST 32u /* bytes of an integer that is shown as one */
+#define DIGITS_MOST 256u /* bytes of an integer that is shown as one */
 
 /* ---- what is in a node ---------------------------------------------------------------------- */
 
@@ -138,6 +138,18 @@ static pawl_status put_call(writing *w, const pickle_node *node, int depth, pawl
     return pairs != NULL ? put_dict(w, pairs, depth, err) : put_object(w, node, depth, err);
 }
 
+/* In hexadecimal. */
+static pawl_status put_bytes(writing *w, pickle_text text, pawl_error *err) {
+    static const char digits[] = "0123456789abcdef";
+    TRY(buffer_append(w->json, "{\"bytes\":\"", 10, err));
+    for (size_t i = 0; i < text.n && w->json->size <= ARCHIVE_VALUE_BYTES; i++) {
+        uint8_t byte = (uint8_t)text.bytes[i];
+        const char two[2] = {digits[byte >> 4], digits[byte & 15u]};
+        TRY(buffer_append(w->json, two, 2, err));
+    }
+    return buffer_append(w->json, "\"}", 2, err);
+}
+
 /* An integer beyond 64 bits: its digits come out from the last one on. */
 static pawl_status put_big(buffer *json, pickle_text number, pawl_error *err) {
     uint8_t left[DIGITS_MOST];
@@ -184,7 +196,7 @@ static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl
     case PICKLE_TEXT:
         return put_text(w, node->text.bytes, node->text.n, err);
     case PICKLE_BYTES:
-        return buffer_printf(w->json, err, "{\"bytes\":%zu}", node->text.n);
+        return put_bytes(w, node->text, err);
     case PICKLE_BIG:
         return put_big(w->json, node->text, err);
     case PICKLE_LIST:

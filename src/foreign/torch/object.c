@@ -82,7 +82,7 @@ static pawl_status has_tensor(walk *w, const pickle_node *node, int depth, bool 
                               pawl_error *err) {
     TRY(check_visit(w, node, depth, err));
     *has = *has || is_in(node, "torch._utils") || is_in(node, "torch._tensor") ||
-           (node->kind == PICKLE_OUTSIDE && w->s->tensor != NULL);
+           node->kind == PICKLE_OUTSIDE;
     return *has ? PAWL_OK : has_tensor_within(w, node, depth, has, err);
 }
 
@@ -292,6 +292,16 @@ static pawl_status add_object(walk *w, const pickle_node *node, int depth, pawl_
     return call->state != NULL ? add_state(w, call->state, depth, err) : PAWL_OK;
 }
 
+/* A storage that was saved as such. In the oldest files it has no bytes but those of tensors. */
+static pawl_status add_storage(walk *w, const pickle_node *node, pawl_error *err) {
+    torch_tensor all;
+    if (w->s->tensor != NULL) {
+        return add_json(w, node, err);
+    }
+    TRY(torch_take_storage(w->s, node, &all, err));
+    return add_tensor(w, &all, err);
+}
+
 static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_error *err) {
     torch_tensor tensor;
     bool is = false;
@@ -300,7 +310,7 @@ static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_er
         return add_tensor(w, &tensor, err);
     }
     if (node->kind != PICKLE_CALL) {
-        return add_json(w, node, err);
+        return add_storage(w, node, err);
     }
     TRY(add_encoded(w, node, &is, err));
     if (is) {

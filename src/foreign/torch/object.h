@@ -50,6 +50,9 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
 /* *is is false for what is no tensor with bytes of its own. */
 pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, torch_tensor *out,
                               bool *is, pawl_error *err) PAWL_MUST_CHECK;
+/* A storage that is saved as such: all of it; where it has no type, its bytes. */
+pawl_status torch_take_storage(const torch_source *s, const pickle_node *node, torch_tensor *out,
+                               pawl_error *err) PAWL_MUST_CHECK;
 /* Is it a torch.Size, or a tuple or list of numbers? At most PAWL_MAX_NDIM. */
 bool torch_take_size(const pickle_node *node, int *ndim, int64_t out[PAWL_MAX_NDIM]);
 /* Of a dict: keys and values, in turn. NULL: it is none. */

@@ -324,3 +324,14 @@ pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, to
     return take_rebuilt(s, call, arguments, strcmp(function, "_rebuild_tensor_v3") == 0 ? 6 : 0,
                         out, err);
 }
+
+pawl_status torch_take_storage(const torch_source *s, const pickle_node *node, torch_tensor *out,
+                               pawl_error *err) {
+    static const int64_t stride = 1;
+    torch_storage storage;
+    *out = (torch_tensor){.ndim = 1};
+    TRY(take_storage(s, node, &out->type, &storage, err));
+    out->type = out->type != NULL ? out->type : torch_type_of(PAWL_U8);
+    out->shape[0] = (int64_t)(storage.bytes / out->type->bytes);
+    return torch_place_tensor(s->a, &storage, 0, &stride, out, err);
+}
