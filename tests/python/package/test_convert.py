@@ -150,8 +150,10 @@ class Converting(support.InDirectory):
 
     def test_an_ending_says_the_format(self):
         run = self.save()
-        for ending, to in [(".safetensors", "safetensors"), (".pt", "torch"), ("", "pawl")]:
+        for ending, to in [(".safetensors", "safetensors"), (".pt", "torch"), (".ckpt", "torch"), ("", "pawl")]:
             self.assertEqual(pawl.convert(run, self.directory / f"x{ending}").format, to)
+        with self.assertRaisesRegex(pawl.UsageError, "a format that is not written"):
+            pawl.convert(run, self.directory / "x.h5")
         self.assertEqual(set(pawl.formats()), {"pawl", "safetensors", "torch", "dcp", "tensorflow", "npz", "npy"})
 
     def test_names_types_and_what_is_left_out(self):
