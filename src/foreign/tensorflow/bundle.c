@@ -9,7 +9,10 @@
 
 #define FOOTER_BYTES  48u
 #define TRAILER_BYTES 5u /* of a block: how it is compressed, and its checksum */
-#define MOST_KEY      65536u
+/* Memory for each byte of an index, and for any index. */
+#define MOST_GROWTH  32u
+#define LEAST_MEMORY 1048576u
+#define MOST_KEY     65536u
 
 static const uint8_t magic[BUNDLE_MAGIC_BYTES] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
 
@@ -46,6 +49,18 @@ static pawl_status decode_dim(bundle_text text, int64_t *out, pawl_error *err) {
     }
 }
 
+/* What is written once and stands for many, such as the beginning of a key, must not become far more
+ * than it is. */
+static void *take(bundle *b, size_t bytes, pawl_error *err) {
+    b->taken += bytes;
+    if (b->taken > b->may_take) {
+        error_set(err, PAWL_ELIMIT, "the index would become far more than it is");
+        error_expected(err, "at most %llu bytes", (unsigned long long)b->may_take);
+        return NULL;
+    }
+    return arena_take(&b->memory, bytes, err);
+}
+
 static pawl_status decode_shape(bundle *b, bundle_text text, bundle_entry *e, pawl_error *err) {
     cursor c = message(text, "shape of a tensor");
     int64_t shape[PAWL_MAX_NDIM];
@@ -65,9 +80,9 @@ static pawl_status decode_shape(bundle *b, bundle_text text, bundle_entry *e, pa
         }
         TRY(decode_dim(f.text, &shape[e->ndim++], err));
     }
-    int64_t *kept = arena_take(&b->memory, ((size_t)e->ndim + 1) * sizeof(*kept), err);
+    int64_t *kept = take(b, ((size_t)e->ndim + 1) * sizeof(*kept), err);
     if (kept == NULL) {
-        return PAWL_ENOMEM;
+        return err->status;
     }
     if (e->ndim > 0) {
         memcpy(kept, shape, (size_t)e->ndim * sizeof(*kept));
@@ -122,9 +137,9 @@ static pawl_status decode_slices(bundle *b, bundle_text text, bundle_entry *e, p
     size_t i = 0;
     bool more = true;
     proto_field f;
-    e->slices = arena_take(&b->memory, e->slice_count * sizeof(*e->slices), err);
+    e->slices = take(b, e->slice_count * sizeof(*e->slices), err);
     if (e->slices == NULL) {
-        return PAWL_ENOMEM;
+        return err->status;
     }
     cursor c = message(text, "record of a tensor");
     while (i < e->slice_count) {
@@ -227,6 +242,7 @@ static pawl_status load_block(decoding *d, handle h, cursor *out, pawl_error *er
         size_t left = FOREIGN_MAX_INDEX - (size_t)d->out->unpacked;
         TRY(snappy_decode(block, n, left, &d->unpacked, err));
         d->out->unpacked += d->unpacked.size;
+        d->out->may_take += MOST_GROWTH * (uint64_t)d->unpacked.size;
         *out = cursor_of(d->unpacked.data, d->unpacked.size, h.offset, "index");
     }
     return PAWL_OK;
@@ -279,9 +295,9 @@ static pawl_status add_entry(decoding *d, uint64_t at, bundle_text value, pawl_e
         return error_set(err, PAWL_ELIMIT, "the index has more than %u entries",
                          FOREIGN_MAX_ENTRIES);
     }
-    uint8_t *key = arena_take(&b->memory, d->key.size + 1, err);
+    uint8_t *key = take(b, d->key.size + 1, err);
     if (key == NULL) {
-        return PAWL_ENOMEM;
+        return err->status;
     }
     memcpy(key, d->key.data, d->key.size);
     key[d->key.size] = 0;
@@ -352,7 +368,7 @@ static pawl_status decode_all(decoding *d, pawl_error *err) {
 }
 
 pawl_status bundle_decode(const uint8_t *index, size_t n, bundle *out, pawl_error *err) {
-    *out = (bundle){.shards = 0};
+    *out = (bundle){.may_take = MOST_GROWTH * (uint64_t)n + LEAST_MEMORY};
     decoding d = {.out = out, .index = index, .n = n};
     pawl_status status = decode_all(&d, err);
     buffer_free(&d.unpacked);

@@ -38,6 +38,8 @@ typedef struct bundle {
     bundle_entry *entries; /* ascending by key, bytewise, without the header */
     size_t count, room;
     uint64_t unpacked; /* bytes of blocks that were compressed */
+    uint64_t taken;    /* bytes of memory */
+    uint64_t may_take;
     arena memory;
 } bundle;
 
