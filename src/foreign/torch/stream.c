@@ -23,10 +23,13 @@ typedef struct reading {
     pickle_tree object, key_tree;
 } reading;
 
+/* A pickle of protocol 2 to 5, the later ones in a frame, of one number. */
 bool torch_looks_like_stream(const uint8_t *head, size_t n) {
-    static const uint8_t magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
-                                    0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
-    return n >= sizeof(magic) && memcmp(head, magic, sizeof(magic)) == 0;
+    static const uint8_t magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
+                                    0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e};
+    const size_t at = n > 2 && head[2] == 0x95 ? 11 : 2;
+    return n >= at + sizeof(magic) && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 &&
+           memcmp(head + at, magic, sizeof(magic)) == 0;
 }
 
 static pawl_status not_as_torch(uint64_t at, const char *what, pawl_error *err) {

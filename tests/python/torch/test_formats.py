@@ -162,6 +162,15 @@ class TestReading(Formats):
             path = self.save(f"{name}.pt", layouts(dtype))
             self.assert_holds(path, torch.load(path, weights_only=True))
 
+    def test_protocols_of_pickle(self):
+        state = {"a": torch.arange(5.0), "n": 3, "b": torch.arange(6).reshape(2, 3).t()}
+        for old in (False, True):
+            for protocol in (2, 3, 4, 5):
+                with self.subTest(old=old, protocol=protocol):
+                    path = self.directory / f"{old}-{protocol}.pt"
+                    torch.save(state, path, pickle_protocol=protocol, _use_new_zipfile_serialization=not old)
+                    self.assert_holds(path, state)
+
     def test_types_that_are_listed(self):
         quantized = torch.quantize_per_tensor(torch.randn(3, 2), 0.1, 3, torch.quint8)
         state = {"c128": torch.zeros(2, dtype=torch.complex128), "q": quantized}
