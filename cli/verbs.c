@@ -103,18 +103,26 @@ const option_spec options[] = {
 const verb verbs[] = {
     {
         .name = "ls",
-        .summary = "list the checkpoints of a run",
+        .summary = "list the checkpoints of a run, or below a directory",
         .description =
             "Lists every step of a run: committed, unfinished or damaged, when it was saved, how "
             "large it is, its metrics, and whether it is pinned or being read. No data file is "
-            "opened; to know that the bytes are good, use 'pawl verify'. Of checkpoints of other "
-            "tools: their format, size, and how many files and entries they have.",
+            "opened; to know that the bytes are good, use 'pawl verify'. Of one checkpoint of "
+            "another "
+            "tool: its format, size, and how many files and entries it has.\n"
+            "Of any other directory: every checkpoint below it, of any format, by its path, with "
+            "the "
+            "step that its name or its run says, and why it is unfinished or damaged, as far as "
+            "names and the heads of files tell. It looks six levels down, at 10,000 directories "
+            "and "
+            "200,000 names at most, follows no link that leads out, and says what it left out.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_STATS | OPTION_FULL,
         .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
                      {"pawl ls --stats runs/7", "the same, with what each save cost"},
-                     {"pawl ls --json runs/7", "the same for a program"}},
-        .different = "A checkpoint of the run is damaged.",
+                     {"pawl ls --json runs/7", "the same for a program"},
+                     {"pawl ls runs", "every checkpoint below runs, of pawl and of other tools"}},
+        .different = "A checkpoint is damaged.",
         .run = verb_ls,
     },
     {
