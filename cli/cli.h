@@ -71,6 +71,7 @@ typedef struct arguments {
     const char *to;          /* NULL: not given */
     word_list only;
     rename_list renames;
+    word_list transpose;
     pawl_dtype cast; /* 0: not given */
     bool drop;
     uint64_t shard_bytes; /* 0: not given */

@@ -52,6 +52,10 @@ const option_spec options[] = {
      "TO/ in front of every name, an empty TO takes FROM/ away. May be given several times; the "
      "first that fits counts.",
      OPTION_RENAME, 0, false},
+    {"transpose", "NAME",
+     "Tensors of two axes of A that are NAME, or below it: NAME/..., are compared with the "
+     "transposed ones of B. NAME is as A has it, before it is renamed; may be given several times.",
+     OPTION_TRANSPOSE, 0, false},
     {"cast", "TYPE", "Tensors of F64, F32, F16 and BF16 become TYPE, which is one of these.",
      OPTION_CAST, 0, false},
     {"drop", NULL, "Leave out what the format has no place for, instead of failing.", OPTION_DROP,
@@ -183,12 +187,20 @@ const verb verbs[] = {
             "Compares two checkpoints, of one run or of two: entries that only one of them has, "
             "kinds, shapes, dtypes, roles, hyperparameters and other values, and for tensors how "
             "many numbers differ and by how much. The memory it needs is bounded, however large "
-            "the checkpoints are.",
+            "the checkpoints are.\n"
+            "Where B calls its entries otherwise, --rename gives those of A other names before "
+            "they "
+            "are compared; where it keeps the kernels of dense layers the other way round, "
+            "--transpose turns those of A.",
         .operands = {{OPERAND_RUN_STEP, "A[@STEP]", false}, {OPERAND_RUN_STEP, "B[@STEP]", false}},
-        .options = COMMON | OPTION_STRUCTURE | OPTION_FULL | OPTION_NO_PROGRESS,
-        .examples = {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
-                     {"pawl diff --structure runs/7 runs/8",
-                      "would the newest checkpoints of two runs fit the same model?"}},
+        .options = COMMON | OPTION_STRUCTURE | OPTION_RENAME | OPTION_TRANSPOSE | OPTION_FULL |
+                   OPTION_NO_PROGRESS,
+        .examples =
+            {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
+             {"pawl diff --structure runs/7 runs/8",
+              "would the newest checkpoints of two runs fit the same model?"},
+             {"pawl diff --rename model/dense=fc --transpose model/dense/kernel runs/7 m.pt",
+              "the same weights, of two frameworks"}},
         .different = "The checkpoints differ, or one of them is damaged.",
         .run = verb_diff,
     },

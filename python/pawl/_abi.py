@@ -453,6 +453,7 @@ class DiffItem(Struct):
         ("distances", POINTER(Distances)),
         ("ranks", c_int),
         ("of_ranks", c_int),
+        ("transposed", c_int),
     ]
 
 
@@ -467,6 +468,11 @@ class DiffOptions(Struct):
         ("context", c_void_p),
         ("structure_only", c_int),
         ("stop", STOP_FUNCTION),
+        ("renames", POINTER(Rename)),
+        ("rename_size", c_size_t),
+        ("rename_count", c_size_t),
+        ("transpose", POINTER(c_char_p)),
+        ("transpose_count", c_size_t),
     ]
 
 

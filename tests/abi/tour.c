@@ -420,8 +420,17 @@ static void save_beside(const char *path, const pawl_storage *storage) {
 static void compare(pawl_checkpoint *a, const char *path, const pawl_storage *storage) {
     int differing = 0;
     pawl_checkpoint *b = NULL;
-    pawl_diff_options options = {
-        .struct_size = sizeof options, .difference = on_difference, .context = &differing};
+    const char *const turned = "none";
+    pawl_rename rename = {.from = "none"};
+    pawl_diff_options options = {.struct_size = sizeof options,
+                                 .difference = on_difference,
+                                 .context = &differing,
+                                 .renames = &rename,
+                                 .rename_size = sizeof rename,
+                                 .rename_count = 1,
+                                 .transpose = &turned};
+    LAST_pawl_rename(&rename, "another");
+    LAST_pawl_diff_options(&options, 1);
     ADD_pawl_diff_options(&options);
     OUTPUT(pawl_diff_result, result);
     pawl_open_options newest = {.struct_size = sizeof newest, .storage = storage};
