@@ -54,6 +54,7 @@ typedef struct looked {
     size_t head_bytes;
     uint8_t tail[BUNDLE_MAGIC_BYTES];
     size_t tail_bytes;
+    bool briefly;             /* of a zip its directory alone is read */
     const zip_directory *zip; /* NULL: it is none */
 } looked;
 
@@ -211,7 +212,7 @@ static pawl_status look_at(store *s, looked *l, zip_directory *zip, pawl_error *
         return PAWL_OK;
     }
     TRY(store_source(file, &bytes, err));
-    pawl_status status = zip_read(&bytes, zip, err);
+    pawl_status status = l->briefly ? zip_read_names(&bytes, zip, err) : zip_read(&bytes, zip, err);
     if (status != PAWL_OK && err->path[0] == '\0') {
         store_error_path(err, s, l->name);
     }
@@ -262,7 +263,7 @@ static pawl_status look_whole(const store *s, const looked *l, const archive_for
 
 pawl_status foreign_look(store *s, const char *name, const char **format, pawl_error *err) {
     CLEANUP(zip_free) zip_directory zip = {0};
-    looked l = {.name = name};
+    looked l = {.name = name, .briefly = true};
     TRY(look_at(s, &l, &zip, err));
     for (size_t i = 0; i < ARRAY_LENGTH(looks); i++) {
         if (looks[i].is(&l)) {
