@@ -116,15 +116,21 @@ static const char *add_rename(rename_list *list, const char *value) {
     return NULL;
 }
 
+static void add_word(word_list *list, const char *word) {
+    list->words = must_realloc(list->words, (list->count + 1) * sizeof(*list->words));
+    list->words[list->count++] = word;
+}
+
 static const char *apply_convert_option(arguments *args, option_id id, const char *value) {
     switch (id) {
     case OPTION_TO:
         args->to = value;
         break;
     case OPTION_ONLY:
-        args->only.words =
-            must_realloc(args->only.words, (args->only.count + 1) * sizeof(*args->only.words));
-        args->only.words[args->only.count++] = value;
+        add_word(&args->only, value);
+        break;
+    case OPTION_TRANSPOSE:
+        add_word(&args->transpose, value);
         break;
     case OPTION_RENAME:
         return add_rename(&args->renames, value);
@@ -334,4 +340,5 @@ void arguments_free(arguments *args) {
     }
     free(args->renames.rules);
     free(args->only.words);
+    free(args->transpose.words);
 }

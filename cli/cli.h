@@ -71,6 +71,7 @@ typedef struct arguments {
     const char *to;          /* NULL: not given */
     word_list only;
     rename_list renames;
+    word_list transpose;
     pawl_dtype cast; /* 0: not given */
     bool drop;
     uint64_t shard_bytes; /* 0: not given */
@@ -99,6 +100,7 @@ int verb_help(const arguments *args, output *out);
 /* For SCOPED. The variables may be NULL. */
 void scoped_free(void *pointer_to_pointer);
 void scoped_catalog(pawl_catalog **catalog);
+void scoped_survey(pawl_survey **survey);
 void scoped_checkpoint(pawl_checkpoint **checkpoint);
 void scoped_entries(pawl_entries **entries);
 void scoped_events(pawl_events **events);

@@ -44,12 +44,15 @@ static char *side_text(const output *out, pawl_diff_kind kind, const pawl_entry_
 
 /* ---- details ---- */
 
-static char *numbers_text(const pawl_entry_info *info, const pawl_distances *d) {
+static char *numbers_text(const pawl_entry_info *info, const pawl_distances *d, bool transposed) {
     char max[NUMBER_SIZE];
     char mean[NUMBER_SIZE];
     char nan[TEXT_SIZE];
     if (d->compared == 0 && info->dtype == (pawl_dtype)0) {
         return must_strdup("not compared: pawl does not know this type");
+    }
+    if (d->compared == 0 && transposed) {
+        return must_strdup("not compared: a packed tensor that is to be transposed");
     }
     if (d->compared == 0) {
         return must_printf("not compared: a packed tensor of %" PRIu64 " bytes", info->bytes);
@@ -75,14 +78,16 @@ static char *detail_text(const output *out, const pawl_diff_item *d) {
         return lone_text(out, d->a != NULL ? d->a : d->b);
     }
     if (d->distances != NULL) {
-        return numbers_text(d->a, d->distances);
+        return numbers_text(d->a, d->distances, d->transposed != 0);
     }
     if (d->of_ranks > 0) {
         return must_printf("differs on %d of %d ranks", d->ranks, d->of_ranks);
     }
     SCOPED(scoped_free) char *a = side_text(out, d->kind, d->a);
     SCOPED(scoped_free) char *b = side_text(out, d->kind, d->b);
-    return must_printf("%s -> %s", a, b);
+    return must_printf("%s%s -> %s", a,
+                       d->transposed != 0 && d->kind == PAWL_DIFFERS_IN_SHAPE ? " transposed" : "",
+                       b);
 }
 
 /* ---- as JSON ---- */
@@ -158,6 +163,7 @@ void diff_show(output *out, table *rows, const pawl_diff_item *difference) {
     put_side(j, "a", difference->kind, difference->a);
     put_side(j, "b", difference->kind, difference->b);
     put_numbers(j, difference->distances);
+    json_put_bool(j, "transposed", difference->transposed != 0);
     json_put_text(j, "detail", detail);
     json_close(j);
 }

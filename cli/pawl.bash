@@ -61,7 +61,7 @@ _pawl() {
     top) options=' --once --interval --json --help' ;;
     show) options=' --structure --edge --full --json --no-progress --help' ;;
     verify) options=' --all --json --no-progress --help' ;;
-    diff) options=' --structure --full --json --no-progress --help' ;;
+    diff) options=' --structure --full --rename --transpose --json --no-progress --help' ;;
     convert) options=' --full --dry-run --to --only --rename --cast --drop --shard-size --json --no-progress --help' ;;
     rm) options=' --force --wait --json --no-progress --help' ;;
     gc) options=' --full --dry-run --wait --json --no-progress --help' ;;
@@ -70,7 +70,7 @@ _pawl() {
     help) options=' --help' ;;
     esac
     case $previous in
-    --edge | --to | --only | --rename | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) return ;;
+    --edge | --to | --only | --rename | --transpose | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) return ;;
     help)
         mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff convert rm gc rebuild doctor help " -- "$word")
         return
@@ -78,7 +78,7 @@ _pawl() {
     esac
     for ((i = 2; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-        --edge | --to | --only | --rename | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) ((i++)) ;;
+        --edge | --to | --only | --rename | --transpose | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) ((i++)) ;;
         -*) ;;
         *) ((operands++)) || run=${words[i]} ;;
         esac

@@ -12,6 +12,10 @@ void scoped_catalog(pawl_catalog **catalog) {
     pawl_catalog_free(*catalog);
 }
 
+void scoped_survey(pawl_survey **survey) {
+    pawl_survey_free(*survey);
+}
+
 void scoped_checkpoint(pawl_checkpoint **checkpoint) {
     if (*checkpoint != NULL) {
         pawl_checkpoint_close(*checkpoint);

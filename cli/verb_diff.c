@@ -90,7 +90,7 @@ static pawl_status describe_side(output *out, const char *key, const char *run,
 }
 
 static pawl_status tell_differences(comparison *c, pawl_checkpoint *a, pawl_checkpoint *b,
-                                    bool structure) {
+                                    const arguments *args) {
     static const column columns[] = {{.title = "DIFFERENCE"},
                                      {.title = "ENTRY", .shorten_turn = 2},
                                      {.title = "DETAIL", .shorten_turn = 1, .keeps = 20}};
@@ -99,8 +99,13 @@ static pawl_status tell_differences(comparison *c, pawl_checkpoint *a, pawl_chec
         .difference = on_difference,
         .progress = on_progress,
         .context = c,
-        .structure_only = structure,
+        .structure_only = args->structure,
         .stop = is_stop_wanted,
+        .renames = args->renames.rules,
+        .rename_size = sizeof(pawl_rename),
+        .rename_count = args->renames.count,
+        .transpose = args->transpose.words,
+        .transpose_count = args->transpose.count,
     };
     c->found.struct_size = sizeof c->found;
     if (!c->out->as_json) {
@@ -116,20 +121,21 @@ static pawl_status tell_differences(comparison *c, pawl_checkpoint *a, pawl_chec
     return status;
 }
 
-static int report_differences(output *out, pawl_checkpoint *a, pawl_checkpoint *b, bool structure) {
+static int report_differences(output *out, pawl_checkpoint *a, pawl_checkpoint *b,
+                              const arguments *args) {
     comparison c = {.out = out};
     if (out->as_json) {
-        json_put_bool(&out->json, "structure_only", structure);
+        json_put_bool(&out->json, "structure_only", args->structure);
         json_begin_array(&out->json, "differences", JSON_LINES);
     }
-    if (tell_differences(&c, a, b, structure) != PAWL_OK) {
+    if (tell_differences(&c, a, b, args) != PAWL_OK) {
         return output_fail(out);
     }
     if (out->as_json) {
         json_close(&out->json);
         put_totals(&out->json, &c.found);
     } else {
-        print_totals(out, &c.found, structure);
+        print_totals(out, &c.found, args->structure);
     }
     return is_identical(&c.found) ? EXIT_DONE : EXIT_DIFFERENT;
 }
@@ -146,5 +152,5 @@ int verb_diff(const arguments *args, output *out) {
         describe_side(out, "b", bt->run, b) != PAWL_OK) {
         return output_fail(out);
     }
-    return report_differences(out, a, b, args->structure);
+    return report_differences(out, a, b, args);
 }

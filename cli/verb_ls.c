@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pawl ls: the checkpoints of a run, or weights of another tool. */
+/* pawl ls: the checkpoints of a run, one checkpoint of another tool, or all below a directory. */
 #include "about.h"
 #include "cli.h"
+#include "ls_below.h"
 #include "ls_costs.h"
+#include "ls_status.h"
 #include "memory.h"
 #include "metrics.h"
 #include "text.h"
@@ -10,18 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const status_names[] = {
-    [PAWL_STEP_COMMITTED] = "committed",
-    [PAWL_STEP_UNFINISHED] = "unfinished",
-    [PAWL_STEP_DAMAGED] = "damaged",
-};
-
-static const style status_styles[] = {
-    [PAWL_STEP_COMMITTED] = STYLE_GOOD,
-    [PAWL_STEP_UNFINISHED] = STYLE_WARNING,
-    [PAWL_STEP_DAMAGED] = STYLE_BAD,
-};
 
 /* The column NOTES: metrics, "pinned", "being read", why it is damaged. */
 static char *notes_of(const pawl_step_info *step) {
@@ -45,7 +35,7 @@ static void put_common_cells(table *t, const pawl_step_info *step) {
     char size[TEXT_SIZE];
     char saved[TEXT_SIZE];
     table_cell(t, "%" PRId64, step->step);
-    table_styled(t, status_styles[step->status], "%s", status_names[step->status]);
+    table_styled(t, ls_status_style(step->status), "%s", ls_status_name(step->status));
     table_cell(t, "%s", text_time_local(saved, step->unix_time_ns));
     table_cell(t, "%s", text_bytes(size, step->bytes));
 }
@@ -147,7 +137,7 @@ static void put_step_json(json *j, const pawl_step_info *step, bool stats, const
     bool timed = step->unix_time_ns != 0;
     json_begin_object(j, NULL, JSON_INLINE);
     json_put_int(j, "step", step->step);
-    json_put_text(j, "status", status_names[step->status]);
+    json_put_text(j, "status", ls_status_name(step->status));
     json_put_uint(j, "bytes", step->bytes);
     json_put_uint(j, "files", step->files);
     json_put_uint(j, "entries", step->entries);
@@ -183,6 +173,31 @@ static bool is_damaged(const pawl_catalog *catalog) {
     return false;
 }
 
+/* May all that was found be one checkpoint: files of one directory, and not several checkpoints of
+ * TensorFlow, of which the newest would be opened? */
+static bool may_be_one(const pawl_survey *survey) {
+    size_t count = pawl_survey_count(survey);
+    size_t of_tensorflow = 0;
+    for (size_t i = 0; i < count; i++) {
+        const pawl_found *f = pawl_survey_get(survey, i);
+        of_tensorflow += f->format != NULL && strcmp(f->format, "TensorFlow") == 0;
+        if (count > 1 && (strchr(f->path, '/') != NULL || of_tensorflow > 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is there where there is no run. */
+static int list_others(output *out, const char *path) {
+    SCOPED(scoped_survey) pawl_survey *survey = ls_below_look(out, path);
+    int code = EXIT_FAILED;
+    if (may_be_one(survey) && about_list(out, path, &code)) {
+        return code;
+    }
+    return pawl_survey_count(survey) > 0 ? ls_below_print(out, survey) : output_fail(out);
+}
+
 int verb_ls(const arguments *args, output *out) {
     SCOPED(scoped_catalog) pawl_catalog *catalog = NULL;
     SCOPED(ls_costs_free) ls_costs *saves = NULL;
@@ -193,9 +208,8 @@ int verb_ls(const arguments *args, output *out) {
     const pawl_open_options options = output_open_options(out);
     pawl_status status = pawl_catalog_open(run, &options, &catalog, out->err);
     if (status != PAWL_OK) {
-        int code = EXIT_FAILED;
         bool perhaps = status == PAWL_ENOTFOUND || status == PAWL_EUSAGE;
-        return perhaps && about_list(out, run, &code) ? code : output_fail(out);
+        return perhaps ? list_others(out, run) : output_fail(out);
     }
     if (args->stats && (saves = ls_costs_read(run, catalog, out)) == NULL) {
         return output_fail(out);

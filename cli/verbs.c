@@ -52,6 +52,10 @@ const option_spec options[] = {
      "TO/ in front of every name, an empty TO takes FROM/ away. May be given several times; the "
      "first that fits counts.",
      OPTION_RENAME, 0, false},
+    {"transpose", "NAME",
+     "Tensors of two axes of A that are NAME, or below it: NAME/..., are compared with the "
+     "transposed ones of B. NAME is as A has it, before it is renamed; may be given several times.",
+     OPTION_TRANSPOSE, 0, false},
     {"cast", "TYPE", "Tensors of F64, F32, F16 and BF16 become TYPE, which is one of these.",
      OPTION_CAST, 0, false},
     {"drop", NULL, "Leave out what the format has no place for, instead of failing.", OPTION_DROP,
@@ -103,18 +107,26 @@ const option_spec options[] = {
 const verb verbs[] = {
     {
         .name = "ls",
-        .summary = "list the checkpoints of a run",
+        .summary = "list the checkpoints of a run, or below a directory",
         .description =
             "Lists every step of a run: committed, unfinished or damaged, when it was saved, how "
             "large it is, its metrics, and whether it is pinned or being read. No data file is "
-            "opened; to know that the bytes are good, use 'pawl verify'. Of checkpoints of other "
-            "tools: their format, size, and how many files and entries they have.",
+            "opened; to know that the bytes are good, use 'pawl verify'. Of one checkpoint of "
+            "another "
+            "tool: its format, size, and how many files and entries it has.\n"
+            "Of any other directory: every checkpoint below it, of any format, by its path, with "
+            "the "
+            "step that its name or its run says, and why it is unfinished or damaged, as far as "
+            "names and the heads of files tell. It looks six levels down, at 10,000 directories "
+            "and "
+            "200,000 names at most, follows no link that leads out, and says what it left out.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_STATS | OPTION_FULL,
         .examples = {{"pawl ls runs/7", "every checkpoint of the run in runs/7"},
                      {"pawl ls --stats runs/7", "the same, with what each save cost"},
-                     {"pawl ls --json runs/7", "the same for a program"}},
-        .different = "A checkpoint of the run is damaged.",
+                     {"pawl ls --json runs/7", "the same for a program"},
+                     {"pawl ls runs", "every checkpoint below runs, of pawl and of other tools"}},
+        .different = "A checkpoint is damaged.",
         .run = verb_ls,
     },
     {
@@ -175,12 +187,20 @@ const verb verbs[] = {
             "Compares two checkpoints, of one run or of two: entries that only one of them has, "
             "kinds, shapes, dtypes, roles, hyperparameters and other values, and for tensors how "
             "many numbers differ and by how much. The memory it needs is bounded, however large "
-            "the checkpoints are.",
+            "the checkpoints are.\n"
+            "Where B calls its entries otherwise, --rename gives those of A other names before "
+            "they "
+            "are compared; where it keeps the kernels of dense layers the other way round, "
+            "--transpose turns those of A.",
         .operands = {{OPERAND_RUN_STEP, "A[@STEP]", false}, {OPERAND_RUN_STEP, "B[@STEP]", false}},
-        .options = COMMON | OPTION_STRUCTURE | OPTION_FULL | OPTION_NO_PROGRESS,
-        .examples = {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
-                     {"pawl diff --structure runs/7 runs/8",
-                      "would the newest checkpoints of two runs fit the same model?"}},
+        .options = COMMON | OPTION_STRUCTURE | OPTION_RENAME | OPTION_TRANSPOSE | OPTION_FULL |
+                   OPTION_NO_PROGRESS,
+        .examples =
+            {{"pawl diff runs/7@1000 runs/7@2000", "what a thousand steps changed"},
+             {"pawl diff --structure runs/7 runs/8",
+              "would the newest checkpoints of two runs fit the same model?"},
+             {"pawl diff --rename model/dense=fc --transpose model/dense/kernel runs/7 m.pt",
+              "the same weights, of two frameworks"}},
         .different = "The checkpoints differ, or one of them is damaged.",
         .run = verb_diff,
     },

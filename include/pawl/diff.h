@@ -42,11 +42,12 @@ typedef struct pawl_distances {
 typedef struct pawl_diff_item {
     size_t struct_size;
     pawl_diff_kind kind;
-    const char *name;                /* of the entry */
+    const char *name;                /* of the entry; of one of A, after the rename rules */
     const pawl_entry_info *a, *b;    /* what each side has; NULL: no such entry */
     const pawl_distances *distances; /* PAWL_DIFFERS_IN_NUMBERS; otherwise NULL */
     int ranks;                       /* PAWL_DIFFERS_IN_VALUE per rank: on so many of */
     int of_ranks;                    /* so many ranks; otherwise both 0 */
+    int transposed;                  /* A's tensor was transposed before it was compared */
 } pawl_diff_item;
 
 /* The functions are called on the caller's thread; what they get lives until they return. They must
@@ -59,6 +60,14 @@ typedef struct pawl_diff_options {
     void *context;
     int structure_only;         /* compare no numbers, and of values only hyperparameters [0] */
     int (*stop)(void *context); /* called now and then: not 0 ends it with PAWL_ECANCELED [none] */
+    /* Applied to the names of A as in a restore: the first rule that fits. [none] */
+    const pawl_rename *renames;
+    size_t rename_size; /* sizeof(pawl_rename) */
+    size_t rename_count;
+    /* Entries of A of these names (before they are renamed), and those below them: NAME/... Their
+     * tensors of two axes are compared with the transposed ones of B. [none] */
+    const char *const *transpose;
+    size_t transpose_count;
 } pawl_diff_options;
 
 typedef struct pawl_diff_result {
@@ -73,7 +82,10 @@ typedef struct pawl_diff_result {
  * of the result after `same` are 0, and that is PAWL_OK as well. `options` may be NULL. Reads both
  * once, in the order of their files where tensors are small, and needs at most about 32 MiB, and
  * room for what is compared as a whole on both sides: a packed tensor, or what one rank has of a
- * value per rank, each of at most 256 MiB. `a` and `b` may be one handle.
+ * value per rank, each of at most 256 MiB. `a` and `b` may be one handle. Rename rules need room
+ * for the names of A besides; PAWL_EUSAGE where they give two entries one name, or one that is not
+ * valid. Large tensors that are transposed are read in tiles, some of their bytes several times;
+ * packed ones are not compared then.
  *
  * PAWL_EDAMAGED and other failures of reading end it; what was told until then holds, and the
  * result is not filled.

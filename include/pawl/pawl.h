@@ -75,6 +75,7 @@
 #include <pawl/run.h>
 #include <pawl/state.h>
 #include <pawl/storage.h>
+#include <pawl/survey.h>
 #include <pawl/tensor.h>
 #include <pawl/view.h>
 

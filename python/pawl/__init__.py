@@ -55,6 +55,7 @@ from ._memory import Array
 from ._report import Item, Remedy, Report
 from ._run import Leftover, Run, SaveStats, preempted, unwatch_preemption, watch_preemption
 from ._state import Box, State, Tensor
+from ._survey import Found, Survey, survey
 
 #: Version of libpawl, which this package is a part of.
 __version__: str = _lib.pawl_version().decode()
@@ -77,6 +78,7 @@ __all__ = [
     "Error",
     "Event",
     "Finding",
+    "Found",
     "Group",
     "InternalError",
     "Item",
@@ -97,6 +99,7 @@ __all__ = [
     "StepInfo",
     "StorageError",
     "StoredTensor",
+    "Survey",
     "Tensor",
     "Timeout",
     "Unsupported",
@@ -113,6 +116,7 @@ __all__ = [
     "ls",
     "open",
     "preempted",
+    "survey",
     "unwatch_preemption",
     "verify",
     "watch_preemption",

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import dataclasses
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _abi
@@ -14,7 +15,8 @@ from ._abi import Kind
 from ._callbacks import Callbacks
 from ._checkpoint import Checkpoint
 from ._entry import Entry, entry_of, value_of
-from ._error import check, decode, error_handle
+from ._error import UsageError, check, decode, error_handle
+from ._handle import require_mapping, text_bytes
 from ._library import lib
 from ._progress import Progress, shown
 
@@ -52,13 +54,14 @@ class Difference:
     Attributes:
         kind: "only_a", "only_b", "kind", "dtype", "shape", "role", "hyperparameter", "value" or
             "numbers".
-        name: of the entry.
+        name: of the entry; of one of the first, as it was renamed.
         a: what the first has, or None.
         b: what the second has, or None.
         value_a: the first's value, where kind is "value" or "hyperparameter"; else, and per rank, None.
         value_b: the second's.
         distances: where kind is "numbers"; else None.
         ranks: of a value per rank: it differs on so many; else 0.
+        transposed: the first's tensor was transposed before it was compared.
     """
 
     kind: str
@@ -69,6 +72,7 @@ class Difference:
     value_b: Any
     distances: Distances | None
     ranks: int
+    transposed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,10 +127,19 @@ def _difference(it: _abi.DiffItem) -> Difference:
         value_b=_value(it.b) if valued else None,
         distances=_distances(it.distances),
         ranks=it.ranks,
+        transposed=it.transposed != 0,
     )
 
 
-def diff(a: Source, b: Source, *, structure_only: bool = False, progress: Progress | bool = False) -> Comparison:
+def diff(
+    a: Source,
+    b: Source,
+    *,
+    structure_only: bool = False,
+    renames: Mapping[str, str] | None = None,
+    transpose: Iterable[str] = (),
+    progress: Progress | bool = False,
+) -> Comparison:
     """Compares two checkpoints, of pawl or of another tool that `open` opens, entry by entry.
 
     ::
@@ -140,30 +153,60 @@ def diff(a: Source, b: Source, *, structure_only: bool = False, progress: Progre
         a: a path, whose newest step is compared, or an open checkpoint.
         b: the other. Neither is used by anybody else meanwhile.
         structure_only: compare no numbers, and of values only hyperparameters.
+        renames: {"model/dense": "fc"}: entries of the first get other names before they are compared,
+            as in a restore.
+        transpose: entries of the first, by their own names, and those below them, whose tensors of
+            two axes are compared with the transposed ones of the second.
         progress: called now and then with the bytes done and those there are. True shows a line on
             standard error, where that is a terminal.
 
     Raises:
         NotFound: there is none at a path.
         Damaged: one of them is not what was written.
+        UsageError: the rename rules give two entries one name.
     """
+    names = _names(transpose)
+    rules = _rules(renames)
     with contextlib.ExitStack() as opened, shown(progress, "comparing") as tell:
         first = a if isinstance(a, Checkpoint) else opened.enter_context(Checkpoint(a))
         second = b if isinstance(b, Checkpoint) else opened.enter_context(Checkpoint(b))
-        return _compare(first, second, structure_only, tell)
+        return _compare(
+            first,
+            second,
+            _abi.DiffOptions(
+                structure_only=structure_only,
+                renames=rules if len(rules) else None,
+                rename_size=ctypes.sizeof(_abi.Rename),
+                rename_count=len(rules),
+                transpose=names if len(names) else None,
+                transpose_count=len(names),
+            ),
+            tell,
+        )
 
 
-def _compare(a: Checkpoint, b: Checkpoint, structure_only: bool, progress: Progress | None) -> Comparison:
+def _rules(renames: Mapping[str, str] | None) -> ctypes.Array[_abi.Rename]:
+    if renames is not None:
+        require_mapping("renames", "prefixes to prefixes", renames)
+    rules = [_abi.Rename(text_bytes("the rename", old), text_bytes("the rename", new)) for old, new in (renames or {}).items()]
+    return (_abi.Rename * len(rules))(*rules)
+
+
+def _names(transpose: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
+    if isinstance(transpose, str):
+        raise UsageError("transpose is a list of names, not a string")
+    names = [text_bytes("the name", name) for name in transpose]
+    return (ctypes.c_char_p * len(names))(*names)
+
+
+def _compare(a: Checkpoint, b: Checkpoint, options: _abi.DiffOptions, progress: Progress | None) -> Comparison:
     differences: list[Difference] = []
     with Callbacks() as callbacks:
-        options = _abi.DiffOptions(
-            difference=_abi.DIFFERENCE_FUNCTION(
-                callbacks.kept(1, lambda item: differences.append(_difference(item.contents)))
-            ),
-            progress=callbacks.progress(progress),
-            structure_only=structure_only,
-            stop=callbacks.stop,
+        options.difference = _abi.DIFFERENCE_FUNCTION(
+            callbacks.kept(1, lambda item: differences.append(_difference(item.contents)))
         )
+        options.progress = callbacks.progress(progress)
+        options.stop = callbacks.stop
         result = _abi.DiffResult()
         # Two threads that compare the same two take the locks in one order.
         first, second = sorted((a, b), key=id)

@@ -117,10 +117,12 @@ static pawl_status parent_of_runs(store *s, const named *runs, pawl_error *err) 
     error_expected(err, "the directory that holds the step-... directories");
     error_found(err, "%zu %s below it: %s", runs->count, runs->count == 1 ? "run" : "runs",
                 named_text(runs, text));
-    error_next(err,
-               runs->count == 1 ? "did you mean %s/%s? See it with: pawl ls %s/%s"
-                                : "name one of them, such as %s/%s. See it with: pawl ls %s/%s",
-               s->root, run, s->root, run);
+    error_next(err, "name one of them, such as %s/%s. See them all with: pawl ls %s", s->root, run,
+               s->root);
+    if (runs->count == 1) {
+        error_next(err, "did you mean %s/%s? See it with: pawl ls %s/%s", s->root, run, s->root,
+                   run);
+    }
     return PAWL_ENOTFOUND;
 }
 
@@ -134,6 +136,10 @@ static pawl_status parent_of_others(store *s, const named *directories, const to
                 directories->count == 1 ? "such directory" : "such directories",
                 named_text(directories, text));
     error_next(err, "%s", r->next);
+    if (r->opens) {
+        error_next(err, "look at one, as with: pawl show %s/%s. See them all with: pawl ls %s",
+                   s->root, directories->first[0], s->root);
+    }
     return PAWL_ENOTFOUND;
 }
 

@@ -18,7 +18,8 @@ typedef struct waiting_entry {
     pawl_entry_info a, b; /* copies */
     void *memory_a;       /* of the copies; NULL: that side has no such entry */
     void *memory_b;
-    size_t slice; /* which of the two to be read; SIZE_MAX: none */
+    const char *name; /* by which it is compared */
+    size_t slice;     /* which of the two to be read; SIZE_MAX: none */
 } waiting_entry;
 
 typedef struct queue {
@@ -95,6 +96,7 @@ static pawl_status copy_entry(queue *q, pawl_entry_info *to, void **memory,
 
 static pawl_status compare_waiting(comparison *c, const queue *q, const waiting_entry *w,
                                    pawl_error *err) {
+    c->name = w->name;
     if (w->memory_b == NULL) {
         diff_tell(c, PAWL_ONLY_IN_A, &w->a, NULL, NULL);
         c->result->only_a++;
@@ -166,53 +168,83 @@ static bool is_full(const queue *q) {
 }
 
 /* What comes next in the order of names: an entry that both have, or one of them (the other is
- * NULL). */
-static pawl_status add_entry(comparison *c, queue *q, const pawl_entry_info *a,
+ * NULL). `name`: what A's was renamed to, which lives as long as the comparison; else NULL. */
+static pawl_status add_entry(comparison *c, queue *q, const char *name, const pawl_entry_info *a,
                              const pawl_entry_info *b, pawl_error *err) {
     waiting_entry *w = &q->entries[q->count++];
     *w = (waiting_entry){.slice = SIZE_MAX};
     TRY(copy_entry(q, &w->a, &w->memory_a, a, err));
     TRY(copy_entry(q, &w->b, &w->memory_b, b, err));
-    if (a != NULL && b != NULL && c->options.structure_only == 0 && diff_tensors_alike(a, b) &&
+    w->name = name != NULL ? name : a != NULL ? w->a.name : w->b.name;
+    if (a != NULL && b != NULL && c->options.structure_only == 0 && diff_tensors_alike(c, a, b) &&
         a->bytes > 0 && a->bytes <= SMALL_BYTES) {
         add_slices(q, w);
     }
     return is_full(q) ? compare_queue(c, q, err) : PAWL_OK;
 }
 
-static pawl_status merge_walks(comparison *c, queue *q, pawl_entries *walk_a, pawl_entries *walk_b,
+/* A's entries in the order of the names by which they are compared. */
+typedef struct walk_of_a {
+    pawl_entries *entries;
+    pawl_entry_info info;
+    bool renames;
+    renamed_entries renamed; /* where they are: which of these is next */
+    size_t next;
+    const char *name;
+    int more;
+} walk_of_a;
+
+static pawl_status walk_next(walk_of_a *w, pawl_error *err) {
+    if (!w->renames) {
+        TRY(entries_next(w->entries, &w->info, &w->more, err));
+        w->name = w->more != 0 ? w->info.name : NULL;
+        return PAWL_OK;
+    }
+    w->more = w->next < w->renamed.count;
+    w->name = w->more != 0 ? w->renamed.items[w->next++].name : NULL;
+    return PAWL_OK;
+}
+
+/* What it is of; nothing else is to be asked of A's handle meanwhile. */
+static pawl_status walk_find(comparison *c, walk_of_a *w, pawl_error *err) {
+    return w->renames ? checkpoint_find(c->a, w->renamed.items[w->next - 1].from, &w->info, err)
+                      : PAWL_OK;
+}
+
+static pawl_status merge_walks(comparison *c, queue *q, walk_of_a *a, pawl_entries *walk_b,
                                pawl_error *err) {
-    pawl_entry_info a;
     pawl_entry_info b;
-    int more_a = 1;
     int more_b = 1;
     int order = 0; /* which walk goes on: negative A's, positive B's, 0 both */
     for (;;) {
         if (order <= 0) {
-            TRY(entries_next(walk_a, &a, &more_a, err));
+            TRY(walk_next(a, err));
         }
         if (order >= 0) {
             TRY(entries_next(walk_b, &b, &more_b, err));
         }
-        if (more_a == 0 && more_b == 0) {
+        if (a->more == 0 && more_b == 0) {
             return compare_queue(c, q, err);
         }
-        order = more_a == 0 ? 1 : more_b == 0 ? -1 : strcmp(a.name, b.name);
-        TRY(add_entry(c, q, order <= 0 ? &a : NULL, order >= 0 ? &b : NULL, err));
+        order = a->more == 0 ? 1 : more_b == 0 ? -1 : strcmp(a->name, b.name);
+        if (order <= 0) {
+            TRY(walk_find(c, a, err));
+        }
+        TRY(add_entry(c, q, order <= 0 && a->renames ? a->name : NULL, order <= 0 ? &a->info : NULL,
+                      order >= 0 ? &b : NULL, err));
     }
 }
 
-static pawl_status walk_both(comparison *c, queue *q, pawl_error *err) {
-    pawl_entries *walk_a = NULL;
+static pawl_status walk_both(comparison *c, queue *q, walk_of_a *a, pawl_error *err) {
     pawl_entries *walk_b = NULL;
-    pawl_status status = entries_open(c->a, "", &walk_a, err);
+    pawl_status status =
+        a->renames ? diff_rename(c, &a->renamed, err) : entries_open(c->a, "", &a->entries, err);
     if (status == PAWL_OK) {
         status = entries_open(c->b, "", &walk_b, err);
     }
     if (status == PAWL_OK) {
-        status = merge_walks(c, q, walk_a, walk_b, err);
+        status = merge_walks(c, q, a, walk_b, err);
     }
-    pawl_entries_free(walk_a);
     pawl_entries_free(walk_b);
     return status;
 }
@@ -224,7 +256,15 @@ pawl_status checkpoint_diff(pawl_checkpoint *a, pawl_checkpoint *b,
     pawl_checkpoint_info about_b;
     checkpoint_describe(a, &about_a);
     checkpoint_describe(b, &about_b);
-    comparison c = {.a = a, .b = b, .options = *options, .result = result};
+    comparison c = {.a = a,
+                    .b = b,
+                    .options = *options,
+                    .result = result,
+                    .renames = {.struct_size = sizeof(c.renames),
+                                .renames = options->renames,
+                                .rename_size = sizeof(pawl_rename),
+                                .rename_count = options->rename_count}};
+    walk_of_a walk = {.renames = options->rename_count > 0};
     c.world_size =
         about_a.world_size > about_b.world_size ? about_a.world_size : about_b.world_size;
     c.of_bytes = about_a.data_bytes + about_b.data_bytes;
@@ -235,7 +275,10 @@ pawl_status checkpoint_diff(pawl_checkpoint *a, pawl_checkpoint *b,
     }
     q->count = q->copied_bytes = q->slice_count = q->slice_bytes = 0;
     *result = (pawl_diff_result){.struct_size = sizeof(*result)};
-    pawl_status status = walk_both(&c, q, err);
+    pawl_status status = walk_both(&c, q, &walk, err);
+    pawl_entries_free(walk.entries);
+    renamed_entries_free(&walk.renamed);
+    buffer_free(&c.slot_of);
     forget_entries(q);
     mem_free(q);
     return status;

@@ -2,8 +2,10 @@
 /*
  * diff: compares two checkpoints by walking their sorted entries side by side.
  *
- * diff.c walks, and gathers entries of which small tensors are read together; entry.c compares one
- * entry; numbers.c the numbers of two tensors. May include base, tensor and checkpoint.
+ * diff.c walks, and gathers entries of which small tensors are read together; renames.c sorts the
+ * entries of A by other names; entry.c compares one entry; numbers.c the numbers of two tensors,
+ * transpose.c reads them where one of the two is turned. May include base, tensor, match and
+ * checkpoint.
  *
  * Threads: the caller's alone, but for those of checkpoint_read_many.
  */

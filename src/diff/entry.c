@@ -24,7 +24,9 @@ const char *pawl_diff_kind_name(pawl_diff_kind kind) {
 
 static void tell(const comparison *c, pawl_diff_item difference) {
     difference.struct_size = sizeof(difference);
-    difference.name = difference.a != NULL ? difference.a->name : difference.b->name;
+    difference.name = c->name;
+    difference.transposed =
+        difference.a != NULL && difference.b != NULL && diff_is_transposed(c, difference.a);
     if (c->options.difference != NULL) {
         c->options.difference(c->options.context, &difference);
     }
@@ -44,21 +46,46 @@ static bool same_type(const pawl_entry_info *a, const pawl_entry_info *b) {
     return a->dtype == b->dtype && same_text(a->type, b->type);
 }
 
-static bool same_shape(const pawl_entry_info *a, const pawl_entry_info *b) {
+/* Is it `prefix`, or below it? "" is above all. */
+static bool is_below(const char *name, const char *prefix) {
+    size_t n = strlen(prefix);
+    return n == 0 || (strncmp(name, prefix, n) == 0 && (name[n] == '\0' || name[n] == '/'));
+}
+
+bool diff_is_transposed(const comparison *c, const pawl_entry_info *a) {
+    const pawl_diff_options *o = &c->options;
+    bool named = false;
+    for (size_t i = 0; a->kind == PAWL_KIND_TENSOR && a->ndim == 2 && i < o->transpose_count; i++) {
+        named = named || is_below(a->name, o->transpose[i]);
+    }
+    return named;
+}
+
+static bool same_shape(const comparison *c, const pawl_entry_info *a, const pawl_entry_info *b) {
+    if (diff_is_transposed(c, a)) {
+        return b->ndim == 2 && a->shape[0] == b->shape[1] && a->shape[1] == b->shape[0];
+    }
     return shape_equal(a->ndim, a->shape, b->ndim, b->shape);
 }
 
-static bool same_role(const pawl_entry_info *a, const pawl_entry_info *b) {
-    return a->role == b->role && same_text(a->slot_of, b->slot_of) && same_text(a->slot, b->slot);
+/* The variable of A's slot may be renamed, too. */
+static pawl_status compare_roles(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
+                                 bool *same, pawl_error *err) {
+    const char *slot_of = a->slot_of;
+    if (slot_of != NULL) {
+        TRY(rename_apply(&c->renames, a->slot_of, &c->slot_of, &slot_of, err));
+    }
+    *same = a->role == b->role && same_text(slot_of, b->slot_of) && same_text(a->slot, b->slot);
+    return PAWL_OK;
 }
 
 static bool is_tensor(const pawl_entry_info *info) {
     return info->kind == PAWL_KIND_TENSOR;
 }
 
-bool diff_tensors_alike(const pawl_entry_info *a, const pawl_entry_info *b) {
+bool diff_tensors_alike(const comparison *c, const pawl_entry_info *a, const pawl_entry_info *b) {
     return is_tensor(a) && is_tensor(b) && a->dtype != (pawl_dtype)0 && same_type(a, b) &&
-           same_shape(a, b);
+           same_shape(c, a, b);
 }
 
 /* Each of these tells what differs, and makes *same false. */
@@ -81,7 +108,7 @@ static pawl_status compare_numbers(comparison *c, const pawl_entry_info *a,
                                    const pawl_entry_info *b, const tensor_bytes *bytes, bool *same,
                                    pawl_error *err) {
     pawl_distances d;
-    TRY(diff_numbers(c, a, bytes, &d, err));
+    TRY(diff_numbers(c, a, b, bytes, &d, err));
     if (d.differing == 0 && d.compared != 0) {
         return PAWL_OK;
     }
@@ -113,14 +140,14 @@ static pawl_status read_rank(pawl_checkpoint *from, const char *name, int rank, 
     return checkpoint_read_rank(from, name, rank, *bytes, room, size, err);
 }
 
-static pawl_status compare_rank(const comparison *c, const char *name, int rank, bool *same,
-                                pawl_error *err) {
+static pawl_status compare_rank(const comparison *c, const char *name_a, const char *name_b,
+                                int rank, bool *same, pawl_error *err) {
     AUTOFREE uint8_t *bytes_a = NULL;
     AUTOFREE uint8_t *bytes_b = NULL;
     size_t size_a = 0;
     size_t size_b = 0;
-    TRY(read_rank(c->a, name, rank, &bytes_a, &size_a, err));
-    TRY(read_rank(c->b, name, rank, &bytes_b, &size_b, err));
+    TRY(read_rank(c->a, name_a, rank, &bytes_a, &size_a, err));
+    TRY(read_rank(c->b, name_b, rank, &bytes_b, &size_b, err));
     *same = size_a == size_b && (size_a == SIZE_MAX || memcmp(bytes_a, bytes_b, size_a) == 0);
     return PAWL_OK;
 }
@@ -131,7 +158,7 @@ static pawl_status compare_ranks(const comparison *c, const pawl_entry_info *a,
     for (int rank = 0; rank < c->world_size; rank++) {
         bool same_rank = true;
         TRY(diff_go_on(c, err));
-        TRY(compare_rank(c, a->name, rank, &same_rank, err));
+        TRY(compare_rank(c, a->name, b->name, rank, &same_rank, err));
         differing += !same_rank;
     }
     if (differing > 0) {
@@ -149,8 +176,9 @@ static pawl_status compare_ranks(const comparison *c, const pawl_entry_info *a,
 static pawl_status compare_alike(comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
                                  const tensor_bytes *bytes, bool *same, pawl_error *err) {
     bool dtype = !is_tensor(a) || same_type(a, b);
-    bool shape = !is_tensor(a) || same_shape(a, b);
-    bool role = same_role(a, b);
+    bool shape = !is_tensor(a) || same_shape(c, a, b);
+    bool role;
+    TRY(compare_roles(c, a, b, &role, err));
     if (!dtype) {
         diff_tell(c, PAWL_DIFFERS_IN_DTYPE, a, b, NULL);
     }

@@ -126,31 +126,38 @@ static void compare_bytes(pawl_distances *d, const uint8_t *a, const uint8_t *b,
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* Two tensors of one type, and of one shape where A's is not transposed. */
+typedef struct entry_pair {
+    const pawl_entry_info *a, *b;
+    bool transposed;
+} entry_pair;
+
 /* A box of the tensor; NULL: all of it. */
-static pawl_status read_both(const comparison *c, const char *name, const box *part, uint8_t *a,
+static pawl_status read_both(const comparison *c, const entry_pair *of, const box *part, uint8_t *a,
                              uint8_t *b, size_t bytes, pawl_error *err) {
     const int64_t *offset = part != NULL ? part->offset : NULL;
     const int64_t *extent = part != NULL ? part->extent : NULL;
-    TRY(checkpoint_read(c->a, name, offset, extent, a, bytes, err));
-    TRY(checkpoint_read(c->b, name, offset, extent, b, bytes, err));
+    TRY(checkpoint_read(c->a, of->a->name, offset, extent, a, bytes, err));
+    TRY(checkpoint_read(c->b, of->b->name, offset, extent, b, bytes, err));
     return diff_go_on(c, err);
 }
 
-static pawl_status read_packed(const comparison *c, const pawl_entry_info *info, pawl_distances *d,
+static pawl_status read_packed(const comparison *c, const entry_pair *of, pawl_distances *d,
                                pawl_error *err) {
-    size_t bytes = (size_t)info->bytes;
+    size_t bytes = (size_t)of->a->bytes;
     AUTOFREE uint8_t *a = mem_alloc(bytes);
     AUTOFREE uint8_t *b = mem_alloc(bytes);
     if (a == NULL || b == NULL) {
         return error_nomem(err, bytes);
     }
-    TRY(read_both(c, info->name, NULL, a, b, bytes, err));
+    TRY(read_both(c, of, NULL, a, b, bytes, err));
     compare_bytes(d, a, b, bytes);
     return PAWL_OK;
 }
 
-static pawl_status read_slices(const comparison *c, const pawl_entry_info *info, sums *s,
+static pawl_status read_slices(const comparison *c, const entry_pair *of, sums *s,
                                pawl_error *err) {
+    const pawl_entry_info *info = of->a;
     const box whole = box_whole(info->ndim, info->shape);
     uint64_t elements = shape_elements(info->ndim, info->shape);
     size_t most = info->bytes < SLICE_BYTES ? (size_t)info->bytes : SLICE_BYTES;
@@ -162,43 +169,65 @@ static pawl_status read_slices(const comparison *c, const pawl_entry_info *info,
     for (uint64_t first = 0; first < elements;) {
         const box part = box_leading(&whole, first, SLICE_BYTES / s->size);
         uint64_t count = box_elements(&part);
-        TRY(read_both(c, info->name, &part, a, b, (size_t)count * s->size, err));
+        TRY(read_both(c, of, &part, a, b, (size_t)count * s->size, err));
         add_slice(s, a, b, count);
         first += count;
     }
     return PAWL_OK;
 }
 
-static pawl_status compare_elements(const comparison *c, const pawl_entry_info *info,
+static void add_part(void *context, const uint8_t *a, const uint8_t *b, uint64_t count) {
+    add_slice(context, a, b, count);
+}
+
+/* Both are in memory: A's is turned there. */
+static pawl_status turn_and_add(const pawl_entry_info *a, const tensor_bytes *bytes, sums *s,
+                                pawl_error *err) {
+    AUTOFREE uint8_t *turned = mem_alloc((size_t)a->bytes);
+    if (turned == NULL) {
+        return error_nomem(err, (size_t)a->bytes);
+    }
+    diff_turn(bytes->a, (size_t)a->shape[0], (size_t)a->shape[1], s->size, turned);
+    add_slice(s, turned, bytes->b, shape_elements(a->ndim, a->shape));
+    return PAWL_OK;
+}
+
+static pawl_status compare_elements(const comparison *c, const entry_pair *of,
                                     const tensor_bytes *bytes, pawl_distances *d, pawl_error *err) {
-    sums s = {.d = d, .dtype = info->dtype, .size = (size_t)pawl_dtype_bits(info->dtype) / 8};
-    if (bytes != NULL) {
-        add_slice(&s, bytes->a, bytes->b, shape_elements(info->ndim, info->shape));
+    const pawl_entry_info *a = of->a;
+    sums s = {.d = d, .dtype = a->dtype, .size = (size_t)pawl_dtype_bits(a->dtype) / 8};
+    if (bytes != NULL && of->transposed) {
+        TRY(turn_and_add(a, bytes, &s, err));
+    } else if (bytes != NULL) {
+        add_slice(&s, bytes->a, bytes->b, shape_elements(a->ndim, a->shape));
+    } else if (of->transposed) {
+        TRY(diff_read_turned(c, a, of->b, s.size, add_part, &s, err));
     } else {
-        TRY(read_slices(c, info, &s, err));
+        TRY(read_slices(c, of, &s, err));
     }
     d->mean_abs = s.finite > 0 ? (double)(s.sum / (long double)s.finite) : 0;
     return PAWL_OK;
 }
 
-pawl_status diff_numbers(const comparison *c, const pawl_entry_info *info,
+pawl_status diff_numbers(const comparison *c, const pawl_entry_info *a, const pawl_entry_info *b,
                          const tensor_bytes *bytes, pawl_distances *d, pawl_error *err) {
+    const entry_pair of = {.a = a, .b = b, .transposed = diff_is_transposed(c, a)};
     *d = (pawl_distances){.struct_size = sizeof(*d), .compared = 1};
-    if (info->dtype == (pawl_dtype)0) {
+    if (a->dtype == (pawl_dtype)0) {
         d->compared = 0;
         return PAWL_OK;
     }
-    if (pawl_dtype_bits(info->dtype) >= 8) {
-        return compare_elements(c, info, bytes, d, err);
+    if (pawl_dtype_bits(a->dtype) >= 8) {
+        return compare_elements(c, &of, bytes, d, err);
+    }
+    if (of.transposed || (bytes == NULL && a->bytes > MOST_PACKED_BYTES)) {
+        d->elements = a->bytes;
+        d->compared = 0;
+        return PAWL_OK;
     }
     if (bytes != NULL) {
-        compare_bytes(d, bytes->a, bytes->b, (size_t)info->bytes);
+        compare_bytes(d, bytes->a, bytes->b, (size_t)a->bytes);
         return PAWL_OK;
     }
-    if (info->bytes > MOST_PACKED_BYTES) {
-        d->elements = info->bytes;
-        d->compared = 0;
-        return PAWL_OK;
-    }
-    return read_packed(c, info, d, err);
+    return read_packed(c, &of, d, err);
 }

@@ -95,7 +95,8 @@ static pawl_status which_other(const store *in, const sight *s, pawl_error *err)
     error_path(err, "%s", in->root);
     error_expected(err, "one file");
     error_found(err, "%zu files, the first is %.200s", s->others, s->other);
-    error_next(err, "name one of them: %.300s/%.200s", in->root, s->other);
+    error_next(err, "name one of them: %.200s/%.150s, or see them all with: pawl ls %.200s",
+               in->root, s->other, in->root);
     return PAWL_ENOTFOUND;
 }
 
@@ -108,7 +109,8 @@ static pawl_status which_one(const store *in, const sight *s, pawl_error *err) {
     error_expected(err, WEIGHTS ", " INDEX ", or one other index or file of weights");
     error_found(err, "%zu %s, the first is %.200s", index ? s->indexes : s->files,
                 index ? "indexes" : "files", index ? s->other_index : s->file);
-    error_next(err, "name one of them: %.300s/%.200s", in->root, index ? s->other_index : s->file);
+    error_next(err, "name one of them: %.200s/%.150s, or see them all with: pawl ls %.200s",
+               in->root, index ? s->other_index : s->file, in->root);
     return PAWL_ENOTFOUND;
 }
 
@@ -134,8 +136,8 @@ static pawl_status which_bundle(const store *in, const sight *s, pawl_error *err
     error_path(err, "%s", in->root);
     error_expected(err, "one checkpoint, or a file " BUNDLE_STATE " that names one that is there");
     error_found(err, "%zu checkpoints, the index of the first is %.200s", s->bundles, s->bundle);
-    error_next(err, "name one of them: %.300s/%.*s", in->root,
-               (int)(strlen(s->bundle) - strlen(BUNDLE_INDEX)), s->bundle);
+    error_next(err, "name one of them: %.200s/%.*s, or see them all with: pawl ls %.200s", in->root,
+               (int)(strlen(s->bundle) - strlen(BUNDLE_INDEX)), s->bundle, in->root);
     return PAWL_ENOTFOUND;
 }
 

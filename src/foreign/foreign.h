@@ -18,6 +18,22 @@
  * them decides. */
 bool foreign_opens(const char *name);
 
+/* What a file in a store is called, by its head and end: none of its tensors is read. Fails as
+ * foreign_open; PAWL_EDAMAGED also where it was cut off. */
+pawl_status foreign_look(store *s, const char *name, const char **format, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* The names of formats that several files make, for whoever tells them by names alone. */
+typedef enum foreign_kind {
+    FOREIGN_DCP,
+    FOREIGN_ORBAX,
+    FOREIGN_TENSORFLOW,
+    FOREIGN_SAFETENSORS_SHARDED,
+    FOREIGN_KERAS_SHARDED
+} foreign_kind;
+const char *foreign_kind_name(foreign_kind kind);
+/* Is a file, or directory, of this name in checkpoints of Orbax alone? */
+bool foreign_is_of_orbax(const char *name);
+
 /* The file to open of a directory that is no run: model.safetensors, or the one index, or the one
  * safetensors file. *found is false where there is none, and where a run or a step has files.
  * PAWL_ENOTFOUND: there are several, and nothing says which. */

@@ -54,6 +54,7 @@ typedef struct looked {
     size_t head_bytes;
     uint8_t tail[BUNDLE_MAGIC_BYTES];
     size_t tail_bytes;
+    bool briefly;             /* of a zip its directory alone is read */
     const zip_directory *zip; /* NULL: it is none */
 } looked;
 
@@ -211,7 +212,7 @@ static pawl_status look_at(store *s, looked *l, zip_directory *zip, pawl_error *
         return PAWL_OK;
     }
     TRY(store_source(file, &bytes, err));
-    pawl_status status = zip_read(&bytes, zip, err);
+    pawl_status status = l->briefly ? zip_read_names(&bytes, zip, err) : zip_read(&bytes, zip, err);
     if (status != PAWL_OK && err->path[0] == '\0') {
         store_error_path(err, s, l->name);
     }
@@ -236,6 +237,59 @@ static pawl_status recognise(store *s, const char *name, const archive_format **
     }
     return is_nothing_known(s, &l, err);
 }
+
+/* ---- without opening ------------------------------------------------------------------------ */
+
+static pawl_status cut_off(const store *s, const char *name, const char *what, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "%s", what);
+    store_error_path(err, s, name);
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status look_whole(const store *s, const looked *l, const archive_format *format,
+                              pawl_error *err) {
+    uint64_t header = 0;
+    for (size_t i = 8; l->head_bytes >= 8 && i > 0; i--) {
+        header = header << 8 | l->head[i - 1];
+    }
+    if (format == &format_tensorflow && !is_bundle(l)) {
+        return cut_off(s, l->name, "the index of the checkpoint has no end", err);
+    }
+    if (format == &format_safetensors && (l->size < 8 || header > l->size - 8)) {
+        return cut_off(s, l->name, "the data file ends before its header does", err);
+    }
+    return PAWL_OK;
+}
+
+pawl_status foreign_look(store *s, const char *name, const char **format, pawl_error *err) {
+    CLEANUP(zip_free) zip_directory zip = {0};
+    looked l = {.name = name, .briefly = true};
+    TRY(look_at(s, &l, &zip, err));
+    for (size_t i = 0; i < ARRAY_LENGTH(looks); i++) {
+        if (looks[i].is(&l)) {
+            *format = looks[i].format->name;
+            return look_whole(s, &l, looks[i].format, err);
+        }
+    }
+    return l.size == 0 ? cut_off(s, name, "an empty file", err) : is_nothing_known(s, &l, err);
+}
+
+const char *foreign_kind_name(foreign_kind kind) {
+    static const archive_format *const formats[] = {
+        [FOREIGN_DCP] = &format_dcp,
+        [FOREIGN_ORBAX] = &format_orbax,
+        [FOREIGN_TENSORFLOW] = &format_tensorflow,
+        [FOREIGN_SAFETENSORS_SHARDED] = &format_safetensors_sharded,
+        [FOREIGN_KERAS_SHARDED] = &format_keras_sharded,
+    };
+    return formats[kind]->name;
+}
+
+bool foreign_is_of_orbax(const char *name) {
+    return orbax_is_named(name);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
 
 pawl_status foreign_open(store *s, bool own_store, const char *name, bool whole,
                          struct source **out, pawl_error *err) {

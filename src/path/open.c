@@ -197,6 +197,25 @@ pawl_status path_open_file(const char *given, path_file_fn opens, store **out, c
     return open_given(given, OPEN_TO_READ, opens, out, file, err);
 }
 
+static bool any_file(const char *name) {
+    (void)name;
+    return true;
+}
+
+bool path_leads_within(const char *root, const char *name) {
+    struct pawl_error ignored = ERROR_INIT;
+    CLEANUP(path_walk_free) path_walk w = {0};
+    char path[PATH_MAX];
+    size_t n = strlen(root);
+    int length = snprintf(path, sizeof(path), "%s/%s", root, name);
+    if (length < 0 || (size_t)length >= sizeof(path) ||
+        path_walk_to(path, any_file, &w, &ignored) != PAWL_OK || w.missing[0] != '\0') {
+        return false;
+    }
+    return strcmp(root, "/") == 0 ||
+           (strncmp(w.existing, root, n) == 0 && (w.existing[n] == '/' || w.existing[n] == '\0'));
+}
+
 pawl_status path_space(const char *given, store_space *out, pawl_error *err) {
     AUTOFREE char *path = NULL;
     CLEANUP(path_walk_free) path_walk w = {0};

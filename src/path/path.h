@@ -56,6 +56,8 @@ typedef bool (*path_file_fn)(const char *name);
  * there, where P.index is, stands for that file, as TensorFlow has it. */
 pawl_status path_open_file(const char *given, path_file_fn opens, store **out, char **file,
                            pawl_error *err) PAWL_MUST_CHECK;
+/* Does what a name in the root of a local store stands for, links followed, lie in that root? */
+bool path_leads_within(const char *root, const char *name);
 /* Room and filesystem of a path, or of the part of it that exists. */
 pawl_status path_space(const char *given, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
 
@@ -83,6 +85,7 @@ void path_examine_filesystem(store *s, const platform *os, path_finding_fn each,
 typedef struct tool_checkpoint {
     const char *what; /* "a PyTorch distributed checkpoint (DCP)" */
     const char *next; /* what to do */
+    bool opens;       /* pawl can open it */
 } tool_checkpoint;
 /* Of a file or directory, by its name; NULL when the name says nothing. */
 const tool_checkpoint *tool_checkpoint_by_name(const char *name, bool directory);

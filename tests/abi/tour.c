@@ -318,6 +318,15 @@ static void look(const char *path, const pawl_open_options *options) {
         printf("step %lld, %s\n", (long long)step->step, step->metrics_json);
     }
     pawl_catalog_free(catalog);
+    pawl_survey *survey = NULL;
+    must("survey", pawl_survey_open(path, options, &survey, err));
+    for (size_t i = 0; i < pawl_survey_count(survey); i++) {
+        const pawl_found *found = pawl_survey_get(survey, i);
+        HANDED_OUT(pawl_found, found);
+        printf("found %s, %s, %d steps\n", found->path, found->format, (int)found->steps);
+    }
+    printf("left out: %s\n", pawl_survey_left_out(survey) != NULL ? "some" : "nothing");
+    pawl_survey_free(survey);
     OUTPUT(pawl_owner_info, owner);
     must("owner", pawl_owner_look(path, options, owner, err));
     printf("owner %d\n", (int)owner->state);
@@ -411,8 +420,17 @@ static void save_beside(const char *path, const pawl_storage *storage) {
 static void compare(pawl_checkpoint *a, const char *path, const pawl_storage *storage) {
     int differing = 0;
     pawl_checkpoint *b = NULL;
-    pawl_diff_options options = {
-        .struct_size = sizeof options, .difference = on_difference, .context = &differing};
+    const char *const turned = "none";
+    pawl_rename rename = {.from = "none"};
+    pawl_diff_options options = {.struct_size = sizeof options,
+                                 .difference = on_difference,
+                                 .context = &differing,
+                                 .renames = &rename,
+                                 .rename_size = sizeof rename,
+                                 .rename_count = 1,
+                                 .transpose = &turned};
+    LAST_pawl_rename(&rename, "another");
+    LAST_pawl_diff_options(&options, 1);
     ADD_pawl_diff_options(&options);
     OUTPUT(pawl_diff_result, result);
     pawl_open_options newest = {.struct_size = sizeof newest, .storage = storage};

@@ -386,21 +386,31 @@ static pawl_status read_members(const byte_source *file, const ending *e, zip_di
     return PAWL_OK;
 }
 
-static pawl_status read_all(const byte_source *file, zip_directory *d, pawl_error *err) {
+static pawl_status read_all(const byte_source *file, bool locals, zip_directory *d,
+                            pawl_error *err) {
     ending e = {.at = 0};
     TRY(read_end(file, &e, err));
     TRY(read_members(file, &e, d, err));
     TRY(sort_names(d, err));
-    return zip_read_locals(file, d, err);
+    return locals ? zip_read_locals(file, d, err) : PAWL_OK;
 }
 
-pawl_status zip_read(const byte_source *file, zip_directory *out, pawl_error *err) {
+static pawl_status read_or_free(const byte_source *file, bool locals, zip_directory *out,
+                                pawl_error *err) {
     *out = (zip_directory){.count = 0};
-    pawl_status status = read_all(file, out, err);
+    pawl_status status = read_all(file, locals, out, err);
     if (status != PAWL_OK) {
         zip_free(out);
     }
     return status;
+}
+
+pawl_status zip_read(const byte_source *file, zip_directory *out, pawl_error *err) {
+    return read_or_free(file, true, out, err);
+}
+
+pawl_status zip_read_names(const byte_source *file, zip_directory *out, pawl_error *err) {
+    return read_or_free(file, false, out, err);
 }
 
 void zip_free(zip_directory *d) {

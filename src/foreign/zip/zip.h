@@ -37,6 +37,10 @@ bool zip_looks_like(const uint8_t *head, size_t n);
 /* PAWL_EDAMAGED also where the end is missing: what was cut off cannot be told from what was never
  * written. Errors have the byte, and the member as their entry. */
 pawl_status zip_read(const byte_source *file, zip_directory *out, pawl_error *err) PAWL_MUST_CHECK;
+/* The same of the directory alone, to tell what a file is: where bytes of members are, and whether
+ * local headers say the same, stays unknown. */
+pawl_status zip_read_names(const byte_source *file, zip_directory *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 void zip_free(zip_directory *d);
 /* NULL: there is none. */
 const zip_member *zip_find(const zip_directory *d, const char *name);

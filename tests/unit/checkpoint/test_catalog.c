@@ -292,7 +292,7 @@ static void test_r09_other_files(void **state) {
 }
 
 #define OPEN  "look at it with pawl show"
-#define TORCH "the files in it, one by one, with pawl show"
+#define TORCH "list the files in it with pawl ls"
 
 /* Each tool by the names that it makes. */
 static void test_r09_other_tools_checkpoints_are_recognised(void **state) {

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How pawl ls shows the status of a step, or of a checkpoint. */
+#ifndef CLI_LS_STATUS_H
+#define CLI_LS_STATUS_H
+
+#include "table.h"
+
+#include <pawl/checkpoint.h>
+
+const char *ls_status_name(pawl_step_status status);
+style ls_status_style(pawl_step_status status);
+
+#endif

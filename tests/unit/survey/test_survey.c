@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a survey finds below a directory, in what order, and where it ends. */
+#include "unit/foreign/made.h"
+
+#include "lib/failing_memory.h"
+#include "survey/private.h"
+
+static int set_up(void **state) {
+    struct pawl_error err = ERROR_INIT;
+    store *s;
+    assert_ok(store_mem(&s, &err), &err);
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    store_destroy(*state);
+    return 0;
+}
+
+static void make_directory(store *s, const char *name) {
+    struct pawl_error err = ERROR_INIT;
+    assert_ok(store_make_dir(s, name, &err), &err);
+}
+
+static pawl_survey *look(store *s) {
+    struct pawl_error err = ERROR_INIT;
+    pawl_survey *v = NULL;
+    assert_ok(survey_open(s, s, &v, &err), &err);
+    return v;
+}
+
+static void test_the_step_of_a_name(void **state) {
+    static const struct {
+        const char *path;
+        int64_t step;
+    } cases[] = {
+        {"ckpt-3", 3},
+        {"runs/2000", 2000},
+        {"step_100", 100},
+        {"global_step1000", 1000},
+        {"checkpoint-500", 500},
+        {"checkpoint-500/model.safetensors", 500},
+        {"model.ckpt-7", 7},
+        {"iter_0001000", 1000},
+        {"epoch=3-step=20.ckpt", 20},
+        {"x.weights.05.h5", 5},
+        {"model-00001-of-00002.safetensors", -1},
+        {"rng_state_0.pth", -1},
+        {"m", -1},
+        {".", -1},
+        {"9999999999999999999999", -1},
+        {"a/b/step_1/c/d", -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        if (survey_step_of(cases[i].path) != cases[i].step) {
+            fail_msg("%s: %lld", cases[i].path, (long long)survey_step_of(cases[i].path));
+        }
+    }
+}
+
+static void test_numbers_are_ordered_by_their_value(void **state) {
+    static const char *const ascending[] = {"a",    "a/z", "a-1",     "b/ckpt-2", "b/ckpt-10",
+                                            "c007", "c7",  "c7/step", "c08",      "c10"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(ascending); i++) {
+        for (size_t j = 0; j < ARRAY_LENGTH(ascending); j++) {
+            int order = survey_compare(ascending[i], ascending[j]);
+            if ((order > 0) - (order < 0) != (i > j) - (i < j)) {
+                fail_msg("%s, %s: %d", ascending[i], ascending[j], order);
+            }
+        }
+    }
+}
+
+static void test_too_many_directories_are_left_out_and_told(void **state) {
+    store *s = *state;
+    char name[32];
+    make_file(s, "a.safetensors", "{}", 2, 0);
+    for (int i = 0; i <= PAWL_SURVEY_MAX_DIRECTORIES; i++) {
+        (void)snprintf(name, sizeof(name), "d%d", i);
+        make_directory(s, name);
+    }
+    pawl_survey *v = look(s);
+    assert_int_equal(pawl_survey_count(v), 1);
+    assert_string_equal(pawl_survey_get(v, 0)->path, "a.safetensors");
+    assert_string_equal(pawl_survey_left_out(v), "more than 10000 directories or 200000 names");
+    pawl_survey_free(v);
+}
+
+static pawl_status look_once(void *context, pawl_error *err) {
+    pawl_survey *v = NULL;
+    pawl_status status = survey_open(context, context, &v, err);
+    if (status == PAWL_OK) {
+        assert_int_equal(pawl_survey_count(v), 3);
+    }
+    pawl_survey_free(v);
+    return status;
+}
+
+static void test_without_memory_it_fails_and_leaks_nothing(void **state) {
+    store *s = *state;
+    make_directory(s, "d");
+    make_file(s, "d/a.safetensors", "{}", 2, 0);
+    make_file(s, "d/m.index", "no table", -1, 0);
+    make_file(s, "d/m.data-00000-of-00001", "", -1, 0);
+    make_directory(s, "orbax");
+    make_file(s, "orbax/_CHECKPOINT_METADATA", "", -1, 0);
+    assert_true(failing_memory_each(look_once, s) > 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_step_of_a_name),
+        cmocka_unit_test(test_numbers_are_ordered_by_their_value),
+        cmocka_unit_test_setup_teardown(test_too_many_directories_are_left_out_and_told, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_without_memory_it_fails_and_leaks_nothing, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
