@@ -16,6 +16,7 @@ def component(text):
 
 
 def path(text):
+    """The components of a path, each of them."""
     return "/".join(component(part) for part in text.split("/"))
 
 

@@ -309,6 +309,15 @@ class Written(support.InDirectory):
             for name, variable in variables.items():
                 self.assertEqual(bits(session.run(variable)), bits(arrays[name]), name)
 
+    def test_restored_by_variables_of_these_names(self):
+        arrays = {name: made("float32", (3, 5), i) for i, name in enumerate(("net/w", "net/b", "top"))}
+        pawl.convert(self.run_of(arrays), self.directory / "ckpt", to="tensorflow")
+        variables = [tf.Variable(tf.zeros((3, 5)), name=name) for name in arrays]
+        status = tf.train.Checkpoint(all=variables).restore(str(self.directory / "ckpt"))
+        status.assert_existing_objects_matched()
+        for variable, (name, array) in zip(variables, arrays.items(), strict=True):
+            self.assertEqual(bits(variable), bits(array), name)
+
     def test_slices_of_it(self):
         array = made("float32", (6, 5, 4))
         pawl.convert(self.run_of({"w": array}), self.directory / "ckpt", to="tensorflow")
