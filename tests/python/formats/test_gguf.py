@@ -29,7 +29,7 @@ class Gguf(support.InDirectory):
                 name, kind = tensor.name, gguf.GGMLQuantizationType(tensor.tensor_type).name
                 shape = tuple(int(n) for n in reversed(tensor.shape))
                 self.assertEqual(checkpoint[name].shape, shape)
-                if kind in ("F32", "F16", "F64", "BF16") or kind[0] == "I" and kind[1:].isdigit():
+                if kind in ("F32", "F16", "F64", "BF16") or (kind[0] == "I" and kind[1:].isdigit()):
                     self.assertEqual(checkpoint[name].dtype, kind)
                     self.assertEqual(bytes(checkpoint[name].read().buffer), bits(tensor.data))
                 else:

@@ -100,7 +100,7 @@ class Datasets(WithH5py):
                 array = made("uint16", (3000, 4), 1)
                 for limit, most in {"fixed": None, "one": (None, 4), "all": (None, None)}.items():
                     file.create_dataset(limit, data=array, chunks=(2, 4), maxshape=most, **options)
-                    file.create_dataset(f"cut-{limit}", data=array[:199], chunks=(2, 3), maxshape=most, **options)
+                    file.create_dataset(f"cut-{limit}", data=array[:1999], chunks=(2, 3), maxshape=most, **options)
                     file.create_dataset(f"rows-{limit}", data=array[:999], chunks=(1, 4), maxshape=most, **options)
             with self.subTest(version=version, filters=filters):
                 self.assert_file(path)
