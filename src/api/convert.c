@@ -2,6 +2,7 @@
 /* pawl_convert. */
 #include "convert/convert.h"
 #include "api/api.h"
+#include "foreign/foreign.h"
 #include "path/path.h"
 
 #include <string.h>
@@ -18,6 +19,14 @@ const char *pawl_convert_formats(void) {
 static pawl_status choose_format(const char *path, const pawl_convert_options *o,
                                  const writer_format **to, pawl_error *err) {
     *to = o->to == NULL ? writer_by_path(path) : writer_by_name(o->to);
+    if (*to == NULL && o->to == NULL && foreign_opens(path)) {
+        error_set(err, PAWL_EUSAGE, "%s: the ending of the path says a format that is not written",
+                  call);
+        error_path(err, "%s", path);
+        error_expected(err, "options.to, one of: %s", writer_names());
+        error_next(err, "say the format, or give the directory of a run another name");
+        return PAWL_EUSAGE;
+    }
     if (o->to == NULL || *to != NULL || strcmp(o->to, "pawl") == 0) {
         return PAWL_OK;
     }

@@ -46,7 +46,10 @@ static bool read_field(json_reader *r, json_field *f, json_field *fields, size_t
     }
     f->found = FIELD_FOUND;
     if (f->type == FIELD_ANY) {
-        return json_skip(r, f->to) == PAWL_OK;
+        r->round = false; /* its numbers are the caller's */
+        bool good = json_skip(r, f->to) == PAWL_OK;
+        r->round = true;
+        return good;
     }
     if (f->type == FIELD_OBJECT && byte == '{') {
         return read_object(r, f->key, fields, count);

@@ -4,6 +4,8 @@
  * open checkpoint, read by the thread of the save, and cast on the way.
  */
 #include "convert/convert.h"
+#include "format/format.h"
+#include "format/limits.h"
 #include "run/run.h"
 #include "tensor/tensor.h"
 
@@ -173,6 +175,28 @@ static pawl_status save_all(lending *l, lent *tensors, store *into, const pawl_c
     return status;
 }
 
+/* A run in a directory of something else would hide what is there. */
+static pawl_status check_run(store *into, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    char **names;
+    size_t count;
+    TRY(store_names(into, "", FORMAT_MAX_NAMES, &memory, &names, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        if (name_makes_run(names[i])) {
+            return PAWL_OK;
+        }
+    }
+    if (count == 0) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EBUSY, "the directory has something else in it, and is no run");
+    error_path(err, "%s", into->root);
+    error_expected(err, "a run, an empty directory, or a name that is free");
+    error_found(err, "%zu names, the first is %.200s", count, names[0]);
+    error_next(err, "choose another name, or say which format is to be written (to)");
+    return PAWL_EBUSY;
+}
+
 pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, store *into,
                            const pawl_convert_options *options, const platform *os,
                            pawl_convert_result *result, pawl_error *err) {
@@ -184,11 +208,13 @@ pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, stor
                             .start_out = read_copies};
     atomic_init(&l.read_bytes, 0);
     atomic_init(&l.overflows, 0);
-    if (tensors == NULL) {
+    pawl_status status =
+        tensors != NULL ? check_run(into, err) : error_nomem(err, plan->count * sizeof(*tensors));
+    if (status != PAWL_OK) {
         store_destroy(into);
-        return error_nomem(err, plan->count * sizeof(*tensors));
+        return status;
     }
-    pawl_status status = save_all(&l, tensors, into, options, os, err);
+    status = save_all(&l, tensors, into, options, os, err);
     result->overflows = atomic_load(&l.overflows);
     return status;
 }

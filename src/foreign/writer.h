@@ -55,11 +55,13 @@ typedef enum writer_shape {
     WRITER_FILE_OR_DIRECTORY
 } writer_shape;
 
+#define WRITER_MOST_ENDINGS 4
+
 /* A format that is written. */
 typedef struct writer_format {
     const char *name; /* "safetensors": what a user calls it */
-    const char
-        *ending; /* ".safetensors": of a path, where that says which format is meant; or NULL */
+    /* ".safetensors": of a path, where that says which format is meant; then NULL */
+    const char *endings[WRITER_MOST_ENDINGS];
     writer_shape shape;
     /* Why the format has no place for an item, a clause; NULL: it has one. */
     const char *(*refuses)(const writer_item *item);

@@ -11,12 +11,12 @@
 
 static const writer_format writers[] = {
     {.name = "safetensors",
-     .ending = ".safetensors",
+     .endings = {".safetensors"},
      .shape = WRITER_FILE_OR_DIRECTORY,
      .refuses = safetensors_refuses,
      .write = safetensors_write},
     {.name = "torch",
-     .ending = ".pt",
+     .endings = {".pt", ".pth", ".bin", ".ckpt"},
      .shape = WRITER_FILE,
      .refuses = torch_refuses,
      .write = torch_write},
@@ -26,12 +26,12 @@ static const writer_format writers[] = {
      .refuses = bundle_refuses,
      .write = bundle_write},
     {.name = "npz",
-     .ending = ".npz",
+     .endings = {".npz"},
      .shape = WRITER_FILE,
      .refuses = npz_refuses,
      .write = npz_write},
     {.name = "npy",
-     .ending = ".npy",
+     .endings = {".npy"},
      .shape = WRITER_FILE,
      .refuses = npy_refuses,
      .write = npy_write},
@@ -46,12 +46,20 @@ const writer_format *writer_by_name(const char *name) {
     return NULL;
 }
 
-const writer_format *writer_by_path(const char *path) {
+static bool ends_in_one_of(const char *path, const char *const endings[WRITER_MOST_ENDINGS]) {
     size_t n = strlen(path);
+    for (size_t i = 0; i < WRITER_MOST_ENDINGS && endings[i] != NULL; i++) {
+        size_t of = strlen(endings[i]);
+        if (n > of && strcmp(path + n - of, endings[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const writer_format *writer_by_path(const char *path) {
     for (size_t i = 0; i < ARRAY_LENGTH(writers); i++) {
-        const char *ending = writers[i].ending;
-        size_t of = ending != NULL ? strlen(ending) : 0;
-        if (of > 0 && n > of && strcmp(path + n - of, ending) == 0) {
+        if (ends_in_one_of(path, writers[i].endings)) {
             return &writers[i];
         }
     }

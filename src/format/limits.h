@@ -63,11 +63,14 @@
 /* Bytes of their names, shapes and values: a pickle may have one of them and use it often. */
 #define FOREIGN_MAX_TEXTS    1073741824u
 #define FORMAT_MAX_TYPE_NAME 32u
-/* Of a pickle. */
+/* Of a pickle: bytes, opcodes, values, values on its stack, bytes of the names of classes and
+ * functions, and bytes that names and values made of it may take beyond 8 times its own. */
 #define FOREIGN_MAX_PICKLE         134217728u
 #define FOREIGN_MAX_PICKLE_OPCODES 100000000u
 #define FOREIGN_MAX_PICKLE_NODES   6000000u
 #define FOREIGN_MAX_PICKLE_STACK   1000000u
+#define FOREIGN_MAX_PICKLE_NAMES   16777216u
+#define FOREIGN_MAX_PICKLE_MADE    16777216u
 
 /* The header of a .npy, in bytes: numpy itself reads 10,000 at most, unless it is told. */
 #define FOREIGN_MAX_NPY_HEADER 1048576u

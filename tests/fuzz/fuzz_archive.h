@@ -48,39 +48,41 @@ static inline void fuzz_read_entries(pawl_checkpoint *c) {
     FUZZ_CHECK(status == PAWL_OK || status == PAWL_EDAMAGED);
 }
 
-static inline store *fuzz_disk(void) {
-    static store *disk;
+typedef struct fuzz_world {
+    store *disk;
+    simulated_platform os;
+} fuzz_world;
+
+static inline fuzz_world *fuzz_world_of_files(void) {
+    static fuzz_world world;
     pawl_error err = ERROR_INIT;
-    FUZZ_CHECK(disk != NULL || store_mem(&disk, &err) == PAWL_OK);
-    return disk;
+    if (world.disk == NULL) {
+        simulated_platform_init(&world.os, 1);
+        FUZZ_CHECK(store_mem(&world.disk, &err) == PAWL_OK);
+    }
+    return &world;
 }
 
-/* A file beside the one that is opened. */
-static inline void fuzz_put_beside(const char *name, const void *bytes, size_t n) {
+static inline void fuzz_put_file(const char *name, const uint8_t *data, size_t size) {
     pawl_error err = ERROR_INIT;
-    FUZZ_CHECK(store_replace(fuzz_disk(), name, bytes, n, &err) == PAWL_OK);
+    FUZZ_CHECK(store_replace(fuzz_world_of_files()->disk, name, data, size, &err) == PAWL_OK);
 }
 
 static inline int fuzz_open_archive(const archive_format *format, const char *name,
                                     const uint8_t *data, size_t size) {
-    static simulated_platform os;
-    static bool begun;
+    fuzz_world *world = fuzz_world_of_files();
     pawl_error err = ERROR_INIT;
     struct source *source;
     pawl_checkpoint *c;
-    if (!begun) {
-        simulated_platform_init(&os, 1);
-        begun = true;
-    }
-    fuzz_put_beside(name, data, size);
-    pawl_status status = archive_open(fuzz_disk(), false, format, name, false, &source, &err);
+    fuzz_put_file(name, data, size);
+    pawl_status status = archive_open(world->disk, false, format, name, false, &source, &err);
     if (status != PAWL_OK) {
         fuzz_check_refusal(&err, status);
         FUZZ_CHECK(err.path[0] != '\0');
         return 0;
     }
     fuzz_accepted++;
-    FUZZ_CHECK(checkpoint_open_source(source, &os.table, NULL, &c, &err) == PAWL_OK);
+    FUZZ_CHECK(checkpoint_open_source(source, &world->os.table, NULL, &c, &err) == PAWL_OK);
     fuzz_read_entries(c);
     pawl_checkpoint_close(c);
     return 0;

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_bundle(&b);
         bundle_free(&b);
     }
-    fuzz_put_beside(DATA, bytes, sizeof(bytes) - 1);
+    fuzz_put_file(DATA, (const uint8_t *)bytes, sizeof(bytes) - 1);
     return fuzz_open_archive(&format_tensorflow, "b.index", data, size);
 }
 

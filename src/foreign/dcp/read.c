@@ -18,6 +18,7 @@ typedef struct chunk {
     pickle_text path;
     uint32_t file;
     uint64_t at, bytes;
+    bool taken; /* an item has it */
 } chunk;
 
 typedef struct reading {
@@ -59,10 +60,13 @@ static bool knows(const char *module, const char *name) {
     return torch_knows(module, name);
 }
 
-/* An attribute of an object. */
+#define MOST_ATTRIBUTES 64u
+
+/* An attribute of an object. All of them may share one dict: it must not be a large one. */
 static const pickle_node *attribute(const pickle_node *object, const char *name) {
-    return object->kind == PICKLE_CALL && object->call->state != NULL
-               ? pickle_get(object->call->state, name)
+    const pickle_node *state = object->kind == PICKLE_CALL ? object->call->state : NULL;
+    return state != NULL && state->kind == PICKLE_DICT && state->items.count <= 2 * MOST_ATTRIBUTES
+               ? pickle_get(state, name)
                : NULL;
 }
 
@@ -91,7 +95,10 @@ static int by_fqn(const void *a, const void *b) {
 }
 
 static int by_path(const void *a, const void *b) {
-    return compare_texts(((const chunk *)a)->path, ((const chunk *)b)->path);
+    const chunk *left = a;
+    const chunk *right = b;
+    int order = compare_texts(left->path, right->path);
+    return order != 0 ? order : (left->at > right->at) - (left->at < right->at);
 }
 
 static pawl_status is_missing(const archive *a, const char *path, pawl_error *err) {
@@ -100,6 +107,14 @@ static pawl_status is_missing(const archive *a, const char *path, pawl_error *er
     error_expected(err, "a file, as %s says", a->name);
     error_found(err, "no such file");
     error_next(err, "get all files of the directory, from all nodes that saved");
+    return PAWL_EDAMAGED;
+}
+
+static pawl_status wrong_chunk(const reading *r, const chunk *c, const char *what,
+                               pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "a chunk is not what the metadata says: %s", what);
+    archive_error_file(r->a, c->file, err);
+    error_range(err, c->at, c->bytes);
     return PAWL_EDAMAGED;
 }
 
@@ -127,6 +142,9 @@ static pawl_status add_files(reading *r, pawl_error *err) {
         chunk *c = &r->chunks[i];
         if (i > 0 && compare_texts(c->path, c[-1].path) == 0) {
             c->file = c[-1].file;
+            if (c->at - c[-1].at < c[-1].bytes) {
+                return wrong_chunk(r, c, "it begins within another one", err);
+            }
         } else {
             TRY(add_file(r, c->path, &c->file, err));
         }
@@ -163,8 +181,8 @@ static chunk *find_chunks(const reading *r, pickle_text fqn, size_t *n) {
                        ? bsearch(&wanted, r->chunks, r->chunk_count, sizeof(*r->chunks), by_fqn)
                        : NULL;
     *n = 0;
-    if (found == NULL) {
-        return NULL;
+    if (found == NULL || found->taken) {
+        return found;
     }
     while (found > r->chunks && compare_texts(found[-1].fqn, fqn) == 0) {
         found--;
@@ -203,9 +221,22 @@ static pawl_status sort_paths(reading *r, pawl_error *err) {
     return PAWL_OK;
 }
 
+/* The same long text may be in it again and again. */
+static pawl_status check_component(const reading *r, const buffer *name, const pickle_node *key,
+                                   pawl_error *err) {
+    if (key->kind == PICKLE_TEXT && key->text.n + name->size > PAWL_MAX_NAME_BYTES) {
+        error_set(err, PAWL_EUNSUPPORTED, "the name of an item is too long");
+        store_error_path(err, r->a->base.store, r->a->name);
+        error_expected(err, "at most %d bytes", PAWL_MAX_NAME_BYTES);
+        return PAWL_EUNSUPPORTED;
+    }
+    return PAWL_OK;
+}
+
 static pawl_status put_component(const reading *r, buffer *name, const pickle_node *key,
                                  pawl_error *err) {
     const char *escaped;
+    TRY(check_component(r, name, key, err));
     TRY(buffer_append(name, "/", name->size > 0 ? 1 : 0, err));
     if (key->kind == PICKLE_INT) {
         return buffer_decimal(name, key->integer, err);
@@ -228,6 +259,7 @@ static pawl_status make_name(const reading *r, pickle_text fqn, buffer *name, pa
     name->size = 0;
     if (path == NULL || (path->kind != PICKLE_TUPLE && path->kind != PICKLE_LIST) ||
         path->items.count == 0) {
+        TRY(check_component(r, name, &key, err));
         TRY(archive_escape_name(r->a, fqn.bytes, fqn.n, &escaped, err));
         return buffer_append(name, escaped, strlen(escaped), err);
     }
@@ -269,21 +301,13 @@ static pawl_status take_part(reading *r, const chunk *c, torch_tensor *t, pawl_e
     TRY(open_blob(r, c, &blob, err));
     pawl_status status = torch_take_tensor(&blob.source, blob.tree.root, t, &is, err);
     torch_blob_close(&blob);
-    if (status == PAWL_OK && (!is || t->conj || t->neg)) {
+    if (status == PAWL_OK && !is) {
         error_set(err, PAWL_EUNSUPPORTED, "a chunk of a tensor is none that pawl can read");
         archive_error_file(r->a, c->file, err);
         error_range(err, c->at, c->bytes);
         return PAWL_EUNSUPPORTED;
     }
     return status;
-}
-
-static pawl_status wrong_chunk(const reading *r, const chunk *c, const char *what,
-                               pawl_error *err) {
-    error_set(err, PAWL_EDAMAGED, "a chunk of a tensor is not what the metadata says: %s", what);
-    archive_error_file(r->a, c->file, err);
-    error_range(err, c->at, c->bytes);
-    return PAWL_EDAMAGED;
 }
 
 /* A tensor with all of its chunks. */
@@ -297,7 +321,7 @@ static pawl_status add_tensor(reading *r, const pickle_node *about, chunk *chunk
     }
     TRY(vec_reserve(&r->parts, &r->part_room, n + 1, sizeof(*r->parts), err));
     TRY(vec_reserve(&r->boxes, &r->box_room, (n + 1) * 2 * PAWL_MAX_NDIM, sizeof(*r->boxes), err));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; chunks != NULL && i < n; i++) {
         torch_tensor part;
         int64_t *offset = r->boxes + i * 2 * PAWL_MAX_NDIM;
         int offset_ndim;
@@ -335,6 +359,12 @@ static pawl_status add_item(reading *r, const pickle_node *fqn, const pickle_nod
         return not_as_dcp(r, "a name is no text", err);
     }
     chunk *chunks = find_chunks(r, fqn->text, &n);
+    if (chunks != NULL && chunks->taken) {
+        return not_as_dcp(r, "an item is there twice", err);
+    }
+    for (size_t i = 0; chunks != NULL && i < n; i++) {
+        chunks[i].taken = true;
+    }
     TRY(make_name(r, fqn->text, name, err));
     if (pickle_is_call(about, MODULE, "TensorStorageMetadata")) {
         return add_tensor(r, about, chunks, n, (const char *)name->data, err);

@@ -113,13 +113,68 @@ static pawl_status write_data(const writing *w, pawl_error *err) {
 
 /* ---- .metadata ------------------------------------------------------------------------------ */
 
+#define POP    '0'
+#define BINPUT 'q'
+#define BINGET 'h'
+
+/* What each entry needs is there once, and is kept under these numbers. Texts have no module. */
+static const struct known {
+    const char *module, *name;
+} known[] = {
+    {NULL, "offsets"},
+    {NULL, "sizes"},
+    {NULL, "properties"},
+    {NULL, "size"},
+    {NULL, "chunks"},
+    {NULL, "fqn"},
+    {NULL, "offset"},
+    {NULL, "index"},
+    {NULL, "relative_path"},
+    {NULL, "length"},
+    {NULL, "torch.strided"},
+    {NULL, DATA_FILE},
+    {"torch", "Size"},
+    {"torch.serialization", "_get_layout"},
+    {MODULE, "TensorProperties"},
+    {MODULE, "_MEM_FORMAT_ENCODING"},
+    {MODULE, "ChunkStorageMetadata"},
+    {MODULE, "BytesStorageMetadata"},
+    {MODULE, "TensorStorageMetadata"},
+    {MODULE, "MetadataIndex"},
+    {"torch.distributed.checkpoint.filesystem", "_StorageInfo"},
+};
+
 static pawl_status put_word(buffer *p, const char *word, pawl_error *err) {
     return pickle_text(p, word, strlen(word), err);
 }
 
+static pawl_status put_named(buffer *p, const char *module, const char *name, pawl_error *err) {
+    return module != NULL ? pickle_global(p, module, name, err) : put_word(p, name, err);
+}
+
+static pawl_status keep_known(buffer *p, pawl_error *err) {
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
+        const uint8_t keep[] = {BINPUT, (uint8_t)i, POP};
+        TRY(put_named(p, known[i].module, known[i].name, err));
+        TRY(buffer_append(p, keep, sizeof(keep), err));
+    }
+    return PAWL_OK;
+}
+
+/* A text (`module` NULL), or a class or function. */
+static pawl_status put_known(buffer *p, const char *module, const char *name, pawl_error *err) {
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
+        if ((module == NULL) == (known[i].module == NULL) && strcmp(known[i].name, name) == 0) {
+            const uint8_t get[] = {BINGET, (uint8_t)i};
+            return buffer_append(p, get, sizeof(get), err);
+        }
+    }
+    return put_named(p, module, name, err);
+}
+
 /* Begins an object, whose state is a dict that is to be filled. */
 static pawl_status begin_object(buffer *p, const char *module, const char *name, pawl_error *err) {
-    TRY(pickle_global(p, module, name, err));
+    TRY(put_known(p, module, name, err));
     TRY(pickle_put(p, PICKLE_EMPTY_TUPLE, err));
     TRY(pickle_put(p, PICKLE_NEWOBJ, err));
     TRY(pickle_put(p, PICKLE_EMPTY_DICT, err));
@@ -133,7 +188,7 @@ static pawl_status end_object(buffer *p, pawl_error *err) {
 
 /* torch.Size; `numbers` NULL: zeros. */
 static pawl_status put_size(buffer *p, int ndim, const int64_t *numbers, pawl_error *err) {
-    TRY(pickle_global(p, "torch", "Size", err));
+    TRY(put_known(p, "torch", "Size", err));
     TRY(pickle_put(p, PICKLE_MARK, err));
     TRY(pickle_put(p, PICKLE_MARK, err));
     for (int d = 0; d < ndim; d++) {
@@ -146,18 +201,18 @@ static pawl_status put_size(buffer *p, int ndim, const int64_t *numbers, pawl_er
 
 /* Its state is a tuple: dtype, layout, requires_grad, memory format, pin_memory. */
 static pawl_status put_properties(buffer *p, pawl_dtype dtype, pawl_error *err) {
-    TRY(pickle_global(p, MODULE, "TensorProperties", err));
+    TRY(put_known(p, MODULE, "TensorProperties", err));
     TRY(pickle_put(p, PICKLE_EMPTY_TUPLE, err));
     TRY(pickle_put(p, PICKLE_NEWOBJ, err));
     TRY(pickle_put(p, PICKLE_MARK, err));
     TRY(pickle_global(p, "torch", torch_type_of(dtype)->name, err));
-    TRY(pickle_global(p, "torch.serialization", "_get_layout", err));
+    TRY(put_known(p, "torch.serialization", "_get_layout", err));
     TRY(pickle_put(p, PICKLE_MARK, err));
-    TRY(put_word(p, "torch.strided", err));
+    TRY(put_known(p, NULL, "torch.strided", err));
     TRY(pickle_put(p, PICKLE_TUPLE, err));
     TRY(pickle_put(p, PICKLE_REDUCE, err));
     TRY(pickle_bool(p, false, err));
-    TRY(pickle_global(p, MODULE, "_MEM_FORMAT_ENCODING", err));
+    TRY(put_known(p, MODULE, "_MEM_FORMAT_ENCODING", err));
     TRY(pickle_put(p, PICKLE_MARK, err));
     TRY(pickle_int(p, 0, err)); /* contiguous */
     TRY(pickle_put(p, PICKLE_TUPLE, err));
@@ -171,9 +226,9 @@ static pawl_status put_chunks(buffer *p, const writer_item *item, pawl_error *er
     TRY(pickle_put(p, PICKLE_EMPTY_LIST, err));
     TRY(pickle_put(p, PICKLE_MARK, err));
     TRY(begin_object(p, MODULE, "ChunkStorageMetadata", err));
-    TRY(put_word(p, "offsets", err));
+    TRY(put_known(p, NULL, "offsets", err));
     TRY(put_size(p, item->ndim, NULL, err));
-    TRY(put_word(p, "sizes", err));
+    TRY(put_known(p, NULL, "sizes", err));
     TRY(put_size(p, item->ndim, item->shape, err));
     TRY(end_object(p, err));
     return pickle_put(p, PICKLE_APPENDS, err);
@@ -181,16 +236,16 @@ static pawl_status put_chunks(buffer *p, const writer_item *item, pawl_error *er
 
 static pawl_status put_metadata_of(buffer *p, const writer_item *item, pawl_error *err) {
     if (item->kind != PAWL_KIND_TENSOR) {
-        TRY(pickle_global(p, MODULE, "BytesStorageMetadata", err));
+        TRY(put_known(p, MODULE, "BytesStorageMetadata", err));
         TRY(pickle_put(p, PICKLE_EMPTY_TUPLE, err));
         return pickle_put(p, PICKLE_NEWOBJ, err);
     }
     TRY(begin_object(p, MODULE, "TensorStorageMetadata", err));
-    TRY(put_word(p, "properties", err));
+    TRY(put_known(p, NULL, "properties", err));
     TRY(put_properties(p, item->dtype, err));
-    TRY(put_word(p, "size", err));
+    TRY(put_known(p, NULL, "size", err));
     TRY(put_size(p, item->ndim, item->shape, err));
-    TRY(put_word(p, "chunks", err));
+    TRY(put_known(p, NULL, "chunks", err));
     TRY(put_chunks(p, item, err));
     return end_object(p, err);
 }
@@ -217,19 +272,19 @@ static pawl_status put_storage_of(const writing *w, buffer *p, size_t i, pawl_er
     const writer_item *item = &w->job->items[i];
     bool tensor = item->kind == PAWL_KIND_TENSOR;
     TRY(begin_object(p, MODULE, "MetadataIndex", err));
-    TRY(put_word(p, "fqn", err));
+    TRY(put_known(p, NULL, "fqn", err));
     TRY(put_word(p, w->fqns[i], err));
-    TRY(put_word(p, "offset", err));
+    TRY(put_known(p, NULL, "offset", err));
     TRY(tensor ? put_size(p, item->ndim, NULL, err) : pickle_none(p, err));
-    TRY(put_word(p, "index", err));
+    TRY(put_known(p, NULL, "index", err));
     TRY(tensor ? pickle_int(p, 0, err) : pickle_none(p, err));
     TRY(end_object(p, err));
     TRY(begin_object(p, "torch.distributed.checkpoint.filesystem", "_StorageInfo", err));
-    TRY(put_word(p, "relative_path", err));
-    TRY(put_word(p, DATA_FILE, err));
-    TRY(put_word(p, "offset", err));
+    TRY(put_known(p, NULL, "relative_path", err));
+    TRY(put_known(p, NULL, DATA_FILE, err));
+    TRY(put_known(p, NULL, "offset", err));
     TRY(pickle_int(p, (int64_t)w->blobs[i].offset, err));
-    TRY(put_word(p, "length", err));
+    TRY(put_known(p, NULL, "length", err));
     TRY(pickle_int(p, (int64_t)w->blobs[i].bytes, err));
     return end_object(p, err);
 }
@@ -255,13 +310,14 @@ static pawl_status put_all(const writing *w, buffer *p, const char *name, column
 
 static pawl_status make_metadata(const writing *w, buffer *p, pawl_error *err) {
     TRY(pickle_begin(p, err));
+    TRY(keep_known(p, err));
     TRY(begin_object(p, MODULE, "Metadata", err));
     TRY(put_all(w, p, "state_dict_metadata", OF_METADATA, err));
     TRY(put_all(w, p, "planner_data", OF_PATHS, err));
     TRY(put_all(w, p, "storage_data", OF_STORAGE, err));
-    TRY(put_word(p, "storage_meta", err));
+    TRY(put_known(p, NULL, "storage_meta", err));
     TRY(pickle_none(p, err));
-    TRY(put_word(p, "version", err));
+    TRY(put_known(p, NULL, "version", err));
     TRY(put_word(p, "1.0.0", err));
     TRY(end_object(p, err));
     return pickle_end(p, err);

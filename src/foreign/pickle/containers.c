@@ -16,7 +16,7 @@ static pawl_status push_from(machine *m, pickle_kind kind, size_t from, size_t k
         return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
     }
     TRY(machine_node(m, kind, &node, err));
-    TRY(machine_append(m, &node->items, m->stack + from, n, err));
+    TRY(machine_append(m, &node->items, from, n, err));
     m->depth = keep;
     return machine_push(m, node, err);
 }
@@ -49,7 +49,14 @@ static pawl_status put_from(machine *m, size_t from, size_t keep, bool pairs, pi
     if (pairs && n % 2 != 0) {
         return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
     }
-    TRY(machine_append(m, object ? &into->call->items : &into->items, m->stack + from, n, err));
+    if (object && into->call->items.count > 0 && into->call->pairs != pairs) {
+        return machine_refuse(m, PAWL_EUNSUPPORTED,
+                              "it fills an object both as a list and as a dict", err);
+    }
+    if (object && n > 0) {
+        into->call->pairs = pairs;
+    }
+    TRY(machine_append(m, object ? &into->call->items : &into->items, from, n, err));
     m->depth = keep;
     return PAWL_OK;
 }

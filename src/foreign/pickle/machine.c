@@ -14,7 +14,7 @@ pawl_status machine_refuse(const machine *m, pawl_status status, const char *wha
     return status;
 }
 
-static pawl_status too_many(const machine *m, const char *what, uint64_t most, pawl_error *err) {
+pawl_status machine_too_many(const machine *m, const char *what, uint64_t most, pawl_error *err) {
     (void)machine_refuse(m, PAWL_ELIMIT, "it is too large", err);
     error_expected(err, "at most %llu %s", (unsigned long long)most, what);
     return PAWL_ELIMIT;
@@ -24,32 +24,36 @@ static pawl_status too_many(const machine *m, const char *what, uint64_t most, p
 
 pawl_status machine_node(machine *m, pickle_kind kind, pickle_node **out, pawl_error *err) {
     if (m->nodes++ == FOREIGN_MAX_PICKLE_NODES) {
-        return too_many(m, "values", FOREIGN_MAX_PICKLE_NODES, err);
+        return machine_too_many(m, "values", FOREIGN_MAX_PICKLE_NODES, err);
     }
     pickle_node *node = arena_take(&m->tree->memory, sizeof(*node), err);
     if (node == NULL) {
         return PAWL_ENOMEM;
     }
-    *node = (pickle_node){.kind = kind, .at = (uint32_t)m->in.at - 1};
+    *node = (pickle_node){.kind = kind, .at = (uint32_t)(m->at - m->in.base)};
     *out = node;
     return PAWL_OK;
 }
 
-pawl_status machine_append(machine *m, pickle_items *to, pickle_node *const *nodes, size_t n,
-                           pawl_error *err) {
+pawl_status machine_append(machine *m, pickle_items *to, size_t from, size_t n, pawl_error *err) {
+    return n == 0 ? PAWL_OK : machine_append_nodes(m, to, m->stack + from, n, err);
+}
+
+pawl_status machine_append_nodes(machine *m, pickle_items *to, pickle_node *const *nodes, size_t n,
+                                 pawl_error *err) {
     size_t need = to->count + n;
     if (n == 0) {
         return PAWL_OK;
     }
     if (need > FOREIGN_MAX_PICKLE_NODES) {
-        return too_many(m, "values in one container", FOREIGN_MAX_PICKLE_NODES, err);
+        return machine_too_many(m, "values in one container", FOREIGN_MAX_PICKLE_NODES, err);
     }
     if (need > to->room) {
         size_t room = to->room == 0 ? n : 2 * (size_t)to->room;
         room = room < need ? need : room;
         m->nodes += room; /* what is left behind is not freed: it counts */
         if (m->nodes > 4 * (uint64_t)FOREIGN_MAX_PICKLE_NODES) {
-            return too_many(m, "values", FOREIGN_MAX_PICKLE_NODES, err);
+            return machine_too_many(m, "values", FOREIGN_MAX_PICKLE_NODES, err);
         }
         pickle_node **more = arena_take(&m->tree->memory, room * sizeof(void *), err);
         if (more == NULL) {
@@ -70,7 +74,7 @@ pawl_status machine_append(machine *m, pickle_items *to, pickle_node *const *nod
 
 pawl_status machine_push(machine *m, pickle_node *node, pawl_error *err) {
     if (m->depth == FOREIGN_MAX_PICKLE_STACK) {
-        return too_many(m, "values on its stack", FOREIGN_MAX_PICKLE_STACK, err);
+        return machine_too_many(m, "values on its stack", FOREIGN_MAX_PICKLE_STACK, err);
     }
     TRY(vec_reserve(&m->stack, &m->stack_room, m->depth + 1, sizeof(void *), err));
     m->stack[m->depth++] = node;
@@ -105,6 +109,9 @@ static pawl_status put(machine *m, uint64_t number, pawl_error *err) {
     if (number > m->opcodes) {
         return machine_refuse(m, PAWL_EDAMAGED, "it keeps a value under a number that is too large",
                               err);
+    }
+    if (number >= FOREIGN_MAX_PICKLE_NODES) {
+        return machine_too_many(m, "values in its memo", FOREIGN_MAX_PICKLE_NODES, err);
     }
     TRY(vec_reserve(&m->memo, &m->memo_room, (size_t)number + 1, sizeof(void *), err));
     while (m->memo_count <= number) {
@@ -202,7 +209,7 @@ static pawl_status run_opcode(machine *m, pawl_error *err) {
     m->at = m->in.base + m->in.at;
     TRY(cursor_u8(&m->in, &opcode, err));
     if (m->opcodes++ == FOREIGN_MAX_PICKLE_OPCODES) {
-        return too_many(m, "opcodes", FOREIGN_MAX_PICKLE_OPCODES, err);
+        return machine_too_many(m, "opcodes", FOREIGN_MAX_PICKLE_OPCODES, err);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++) {
         bool done = true;
@@ -221,7 +228,7 @@ pawl_status pickle_read(const uint8_t *bytes, size_t n, uint64_t base, pickle_kn
     pawl_status status = PAWL_OK;
     *out = (pickle_tree){.root = NULL};
     if (n > FOREIGN_MAX_PICKLE) {
-        status = too_many(&m, "bytes", FOREIGN_MAX_PICKLE, err);
+        status = machine_too_many(&m, "bytes", FOREIGN_MAX_PICKLE, err);
     }
     while (status == PAWL_OK && !m.ended) {
         status = run_opcode(&m, err);

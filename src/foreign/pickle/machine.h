@@ -14,14 +14,15 @@ typedef struct machine {
     size_t depth, stack_room;
     pickle_node **memo;
     size_t memo_count, memo_room;
-    uint64_t opcodes, nodes;
-    pickle_node *small[256]; /* integers, once they are there */
+    uint64_t opcodes, nodes, names; /* names: bytes of those of classes and functions */
+    pickle_node *small[256];        /* integers, once they are there */
     bool ended;
 } machine;
 
 /* ---- machine.c ------------------------------------------------------------------------------ */
 
 pawl_status machine_refuse(const machine *m, pawl_status status, const char *what, pawl_error *err);
+pawl_status machine_too_many(const machine *m, const char *what, uint64_t most, pawl_error *err);
 pawl_status machine_node(machine *m, pickle_kind kind, pickle_node **out, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status machine_push(machine *m, pickle_node *node, pawl_error *err) PAWL_MUST_CHECK;
@@ -29,8 +30,11 @@ pawl_status machine_push(machine *m, pickle_node *node, pawl_error *err) PAWL_MU
 pawl_status machine_pop(machine *m, pickle_node **out, pawl_error *err) PAWL_MUST_CHECK;
 /* Where the topmost mark is. */
 pawl_status machine_mark(const machine *m, size_t *out, pawl_error *err) PAWL_MUST_CHECK;
-pawl_status machine_append(machine *m, pickle_items *to, pickle_node *const *nodes, size_t n,
-                           pawl_error *err) PAWL_MUST_CHECK;
+/* `n` values of the stack. */
+pawl_status machine_append(machine *m, pickle_items *to, size_t from, size_t n, pawl_error *err)
+    PAWL_MUST_CHECK;
+pawl_status machine_append_nodes(machine *m, pickle_items *to, pickle_node *const *nodes, size_t n,
+                                 pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- scalars.c: opcodes that push what follows them; *done is false for any other ----------- */
 

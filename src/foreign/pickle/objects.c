@@ -4,6 +4,7 @@
  * called becomes a node. A function that the reader does not know is refused.
  */
 #include "foreign/pickle/machine.h"
+#include "format/limits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,11 @@ static pawl_status push_global(machine *m, pickle_text module, pickle_text name,
                  memchr(module.bytes, 0, module.n) == NULL && memchr(name.bytes, 0, name.n) == NULL;
     if (!plain) {
         return machine_refuse(m, PAWL_EDAMAGED, "the name of a class or function is no text", err);
+    }
+    m->names += module.n + name.n; /* each may be one text of the memo */
+    if (m->names > FOREIGN_MAX_PICKLE_NAMES) {
+        return machine_too_many(m, "bytes of names of classes and functions",
+                                FOREIGN_MAX_PICKLE_NAMES, err);
     }
     TRY(machine_node(m, PICKLE_GLOBAL, &node, err));
     node->global.module = copy_text(m, module);
@@ -70,12 +76,13 @@ static pawl_status take_pairs(machine *m, pickle_call *made, pawl_error *err) {
         return PAWL_OK;
     }
     const pickle_items *pairs = &arguments->nodes[0]->items;
+    made->pairs = true;
     for (uint32_t i = 0; i < pairs->count; i++) {
         const pickle_node *pair = pairs->nodes[i];
         if ((pair->kind != PICKLE_LIST && pair->kind != PICKLE_TUPLE) || pair->items.count != 2) {
             return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
         }
-        TRY(machine_append(m, &made->items, pair->items.nodes, 2, err));
+        TRY(machine_append_nodes(m, &made->items, pair->items.nodes, 2, err));
     }
     return PAWL_OK;
 }
@@ -171,7 +178,7 @@ static pawl_status push_outside(machine *m, bool line, pawl_error *err) {
     TRY(machine_pop(m, &id, err));
     TRY(machine_node(m, PICKLE_OUTSIDE, &node, err));
     node->id = id;
-    TRY(machine_append(m, &m->tree->outside, &node, 1, err));
+    TRY(machine_append_nodes(m, &m->tree->outside, &node, 1, err));
     return machine_push(m, node, err);
 }
 

@@ -48,7 +48,8 @@ typedef struct pickle_text {
 typedef struct pickle_call {
     pickle_node *callee, *arguments;
     pickle_node *state; /* that the object is given; NULL: none */
-    pickle_items items; /* that are put into it: of a dict keys and values, else what is appended */
+    pickle_items items; /* that are put into it */
+    bool pairs;         /* which are keys and values */
 } pickle_call;
 
 struct pickle_node {

@@ -78,13 +78,50 @@ pawl_status pickle_global(buffer *out, const char *module, const char *name, paw
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* An integer that fits, or else a float. */
+#define MOST_LONG 255u /* bytes of an integer, and LONG1 is what torch.load reads */
+
+/* An integer of any size, two's complement. *is is false where it has a fraction or too many
+ * digits. */
+static pawl_status put_long(buffer *out, json_span span, bool *is, pawl_error *err) {
+    uint8_t bytes[1 + MOST_LONG] = {0};
+    bool negative = span.text[0] == '-';
+    size_t n = 1;
+    for (size_t i = negative ? 1 : 0; i < span.n; i++) {
+        unsigned carry = (unsigned)(uint8_t)span.text[i] - '0';
+        *is = carry <= 9;
+        for (size_t k = 1; *is && (k <= n || carry > 0); k++) {
+            *is = k < MOST_LONG; /* the last has the sign */
+            carry += bytes[k] * 10u;
+            bytes[k] = (uint8_t)carry;
+            carry >>= 8;
+            n = k > n ? k : n;
+        }
+        if (!*is) {
+            return PAWL_OK;
+        }
+    }
+    n++;
+    for (size_t k = 1, carry = 1; negative && k <= n; k++) {
+        carry += (uint8_t)~bytes[k];
+        bytes[k] = (uint8_t)carry;
+        carry >>= 8;
+    }
+    bytes[0] = (uint8_t)n;
+    return put(out, 0x8a, bytes, 1 + n, err);
+}
+
+/* An integer, or else a float. */
 static pawl_status put_number(buffer *out, json_span span, pawl_error *err) {
     json_reader r = json_reader_of(span.text, span.n);
     int64_t integer;
     double number = 0;
     if (json_i64(&r, &integer) == PAWL_OK && json_end(&r) == PAWL_OK) {
         return pickle_int(out, integer, err);
+    }
+    bool is = false;
+    TRY(put_long(out, span, &is, err));
+    if (is) {
+        return PAWL_OK;
     }
     (void)json_number(span, &number); /* infinite where it is too large */
     return pickle_float(out, number, err);
@@ -124,6 +161,7 @@ pawl_status pickle_json(buffer *out, const char *text, size_t n, pawl_error *err
     json_reader r = json_reader_for(text, n, 0, "value", err);
     bool objects[JSON_MAX_DEPTH];
     int depth = 0;
+    r.nul = true;
     do {
         bool more = true;
         if (depth > 0) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MEMBER_CHARS 1200u
+#define MOST_KEY     100u
 
 /* The prefix is what the first member is in; readers of PyTorch take it from there, too. */
 static bool take_prefix(const zip_directory *d, char out[1024]) {
@@ -70,8 +71,11 @@ static pawl_status find_storage(void *context, pickle_text key, torch_storage *o
                                 pawl_error *err) {
     const torch_blob *r = context;
     char name[MEMBER_CHARS];
-    int n = snprintf(name, sizeof(name), "data/%.*s", key.n < 1000 ? (int)key.n : 1000, key.bytes);
-    const zip_member *m = n > 0 ? find_member(r->zip, r->prefix, name) : NULL;
+    const zip_member *m = NULL;
+    if (key.n <= MOST_KEY && memchr(key.bytes, 0, key.n) == NULL) {
+        snprintf(name, sizeof(name), "data/%.*s", (int)key.n, key.bytes);
+        m = find_member(r->zip, r->prefix, name);
+    }
     if (m == NULL) {
         return no_storage(key, err);
     }
@@ -112,6 +116,7 @@ static pawl_status read_zip(torch_blob *b, pawl_error *err) {
     }
     TRY(read_byte_order(b, err));
     TRY(zip_read_member(&b->bytes, m, FOREIGN_MAX_PICKLE, &b->pickle, err));
+    b->source.bytes = b->pickle.size;
     return pickle_read(b->pickle.data, b->pickle.size, m->deflated ? 0 : b->at + m->offset,
                        torch_knows, &b->tree, err);
 }

@@ -2,234 +2,88 @@
 /* Walks over what torch.save pickled, and adds an entry for each tensor and each value. */
 #include "foreign/torch/object.h"
 #include "foreign/torch/types.h"
+#include "format/limits.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_DEPTH  64
-#define MOST_VISITS 50000000u /* of nodes, which may be shared: a small pickle may be a huge tree */
+#define MORE_VISITS 1000000u
+#define ENTRY_BYTES 256u /* about what an entry takes besides its name and its value */
 
 typedef struct walk {
     const torch_source *s;
     buffer name, json;
-    uint64_t visits;
+    uint64_t visits; /* of nodes, which may be shared: a small pickle may be a huge tree */
+    uint64_t made;   /* bytes of entries */
 } walk;
 
 static pawl_status add_node(walk *w, const pickle_node *node, int depth, pawl_error *err);
 
-static pawl_status check_visit(walk *w, const pickle_node *node, int depth, pawl_error *err) {
-    if (depth <= MOST_DEPTH && w->visits++ < MOST_VISITS) {
+/* What is made of a pickle is bounded by its size. */
+static pawl_status check_made(walk *w, uint64_t visits, uint64_t bytes, pawl_error *err) {
+    uint64_t most = 8 * w->s->bytes;
+    w->visits += visits;
+    w->made += bytes;
+    if (w->made <= FOREIGN_MAX_PICKLE_MADE + most && w->visits <= MORE_VISITS + most) {
         return PAWL_OK;
     }
     error_set(err, PAWL_ELIMIT,
-              "values are nested too deep, or in themselves, at byte %u of the pickle", node->at);
-    error_expected(err, "at most %d levels", MOST_DEPTH);
+              "the pickle would become far more than it is: "
+              "the same values are in it again and again");
+    error_expected(err, "at most %llu bytes of names and values",
+                   (unsigned long long)(FOREIGN_MAX_PICKLE_MADE + most));
     return PAWL_ELIMIT;
 }
 
-/* ---- what is in a node ---------------------------------------------------------------------- */
-
-/* Keys and values; NULL: it is no dict. */
-static const pickle_items *pairs_of(const pickle_node *node) {
-    if (node->kind == PICKLE_DICT) {
-        return &node->items;
+static pawl_status check_visit(walk *w, const pickle_node *node, int depth, pawl_error *err) {
+    if (depth > MOST_DEPTH) {
+        error_set(err, PAWL_ELIMIT,
+                  "values are nested too deep, or in themselves, at byte %u of the pickle",
+                  node->at);
+        error_expected(err, "at most %d levels", MOST_DEPTH);
+        return PAWL_ELIMIT;
     }
-    if (node->kind != PICKLE_CALL ||
-        strcmp(node->call->callee->global.module, "collections") != 0 ||
-        strcmp(node->call->callee->global.name, "deque") == 0) {
-        return NULL;
-    }
-    const pickle_items *arguments = &node->call->arguments->items;
-    bool given = node->call->items.count == 0 && arguments->count > 0;
-    const pickle_node *last = given ? arguments->nodes[arguments->count - 1] : NULL;
-    return last != NULL && last->kind == PICKLE_DICT ? &last->items : &node->call->items;
+    return check_made(w, 1, 0, err);
 }
 
-/* NULL: it is no list, tuple or set. */
-static const pickle_items *items_of(const pickle_node *node) {
-    if (node->kind == PICKLE_LIST || node->kind == PICKLE_TUPLE || node->kind == PICKLE_SET) {
-        return &node->items;
-    }
-    bool sized = pickle_is_call(node, "torch", "Size") || pickle_is_call(node, "builtins", "set") ||
-                 pickle_is_call(node, "__builtin__", "set") ||
-                 pickle_is_call(node, "builtins", "frozenset");
-    if (sized && node->call->arguments->items.count == 1) {
-        return items_of(node->call->arguments->items.nodes[0]);
-    }
-    return pickle_is_call(node, "collections", "deque") ? &node->call->items : NULL;
+/* ---- is there a tensor? ---------------------------------------------------------------------- */
+
+static bool is_in(const pickle_node *node, const char *module) {
+    return node->kind == PICKLE_CALL && strcmp(node->call->callee->global.module, module) == 0;
 }
 
-/* The attributes of an object. */
-static const pickle_items *state_of(const pickle_node *node) {
-    const pickle_node *state = node->kind == PICKLE_CALL ? node->call->state : NULL;
-    if (state != NULL && state->kind == PICKLE_TUPLE && state->items.count == 2 &&
-        state->items.nodes[0]->kind == PICKLE_DICT) {
-        state = state->items.nodes[0]; /* and those of __slots__ */
-    }
-    return state != NULL && state->kind == PICKLE_DICT ? &state->items : NULL;
-}
-
-/* Is a tensor somewhere in it? */
 static pawl_status has_tensor(walk *w, const pickle_node *node, int depth, bool *has,
-                              pawl_error *err) {
-    TRY(check_visit(w, node, depth, err));
-    if (node->kind == PICKLE_CALL &&
-        (strcmp(node->call->callee->global.module, "torch._utils") == 0 ||
-         strcmp(node->call->callee->global.module, "torch._tensor") == 0)) {
-        *has = true;
-        return PAWL_OK;
-    }
-    const pickle_items *items = items_of(node);
-    items = items != NULL ? items : pairs_of(node);
-    items = items != NULL ? items : state_of(node);
+                              pawl_error *err);
+
+static pawl_status any_has_tensor(walk *w, const pickle_items *items, int depth, bool *has,
+                                  pawl_error *err) {
     for (size_t i = 0; items != NULL && i < items->count && !*has; i++) {
         TRY(has_tensor(w, items->nodes[i], depth + 1, has, err));
     }
     return PAWL_OK;
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-typedef struct writing {
-    buffer *json;
-    uint64_t visits;
-} writing;
-
-static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl_error *err);
-
-static bool is_full(const writing *w, int depth) {
-    return w->json->size > ARCHIVE_VALUE_BYTES || depth >= PAWL_MAX_JSON_DEPTH / 2 ||
-           w->visits > ARCHIVE_VALUE_BYTES;
-}
-
-static pawl_status put_text(buffer *json, pickle_text text, pawl_error *err) {
-    return buffer_json_shown(json, text.bytes, text.n, err);
-}
-
-static pawl_status put_word(buffer *json, const char *key, const char *module, const char *name,
-                            pawl_error *err) {
-    CLEANUP(buffer_free) buffer text = {0};
-    TRY(buffer_printf(&text, err, "%s.%s", module, name));
-    TRY(buffer_printf(json, err, "{\"%s\":", key));
-    TRY(buffer_json_shown(json, (const char *)text.data, text.size, err));
-    return PAWL_OK;
-}
-
-static pawl_status put_list(writing *w, const pickle_items *items, int depth, pawl_error *err) {
-    TRY(buffer_append(w->json, "[", 1, err));
-    for (size_t i = 0; i < items->count && !is_full(w, depth); i++) {
-        TRY(buffer_append(w->json, ",", i > 0 ? 1 : 0, err));
-        TRY(put_json(w, items->nodes[i], depth + 1, err));
+/* Is a tensor somewhere in it? Not: is it one. */
+static pawl_status has_tensor_within(walk *w, const pickle_node *node, int depth, bool *has,
+                                     pawl_error *err) {
+    const pickle_items *items = torch_items_of(node);
+    items = items != NULL ? items : torch_pairs_of(node);
+    if (items != NULL || node->kind != PICKLE_CALL) {
+        return any_has_tensor(w, items, depth, has, err);
     }
-    return buffer_append(w->json, "]", 1, err);
+    TRY(any_has_tensor(w, &node->call->arguments->items, depth, has, err));
+    TRY(any_has_tensor(w, &node->call->items, depth, has, err));
+    return node->call->state != NULL && !*has
+               ? has_tensor(w, node->call->state, depth + 1, has, err)
+               : PAWL_OK;
 }
 
-/* A key of JSON is a text: of anything else it is its JSON. */
-static pawl_status put_key(writing *w, const pickle_node *key, int depth, pawl_error *err) {
-    CLEANUP(buffer_free) buffer text = {0};
-    if (key->kind == PICKLE_TEXT) {
-        return put_text(w->json, key->text, err);
-    }
-    writing inner = {.json = &text, .visits = w->visits};
-    TRY(put_json(&inner, key, depth + 1, err));
-    w->visits = inner.visits;
-    return buffer_json_shown(w->json, (const char *)text.data, text.size, err);
-}
-
-static pawl_status put_members(writing *w, const pickle_items *pairs, bool first, int depth,
-                               pawl_error *err) {
-    for (size_t i = 0; i + 1 < pairs->count && !is_full(w, depth); i += 2) {
-        TRY(buffer_append(w->json, ",", first ? 0 : 1, err));
-        TRY(put_key(w, pairs->nodes[i], depth, err));
-        TRY(buffer_append(w->json, ":", 1, err));
-        TRY(put_json(w, pairs->nodes[i + 1], depth + 1, err));
-        first = false;
-    }
-    return PAWL_OK;
-}
-
-static pawl_status put_dict(writing *w, const pickle_items *pairs, int depth, pawl_error *err) {
-    TRY(buffer_append(w->json, "{", 1, err));
-    TRY(put_members(w, pairs, true, depth, err));
-    return buffer_append(w->json, "}", 1, err);
-}
-
-static pawl_status put_object(writing *w, const pickle_node *node, int depth, pawl_error *err) {
-    const pickle_node *callee = node->call->callee;
-    const pickle_items *state = state_of(node);
-    const pickle_items *arguments = &node->call->arguments->items;
-    TRY(put_word(w->json, "class", callee->global.module, callee->global.name, err));
-    if (arguments->count > 0) {
-        TRY(buffer_append(w->json, ",\"arguments\":", 13, err));
-        TRY(put_list(w, arguments, depth + 1, err));
-    }
-    if (state != NULL) {
-        TRY(buffer_append(w->json, ",\"state\":", 9, err));
-        TRY(put_dict(w, state, depth + 1, err));
-    }
-    return buffer_append(w->json, "}", 1, err);
-}
-
-static pawl_status put_global(buffer *json, const pickle_node *node, pawl_error *err) {
-    TRY(put_word(json, "global", node->global.module, node->global.name, err));
-    return buffer_append(json, "}", 1, err);
-}
-
-static pawl_status put_call(writing *w, const pickle_node *node, int depth, pawl_error *err) {
-    const pickle_items *items = items_of(node);
-    const pickle_items *pairs = pairs_of(node);
-    if (items != NULL) {
-        return put_list(w, items, depth, err);
-    }
-    if (pairs != NULL) {
-        return put_dict(w, pairs, depth, err);
-    }
-    return node->call != NULL ? put_object(w, node, depth, err) : PAWL_OK;
-}
-
-static pawl_status put_json(writing *w, const pickle_node *node, int depth, pawl_error *err) {
-    w->visits++;
-    if (is_full(w, depth)) {
-        return buffer_append(w->json, "null", 4, err); /* the whole is refused, see below */
-    }
-    switch (node->kind) {
-    case PICKLE_BOOL:
-        return buffer_printf(w->json, err, node->truth ? "true" : "false");
-    case PICKLE_INT:
-        return buffer_decimal(w->json, node->integer, err);
-    case PICKLE_FLOAT:
-        return buffer_json_number(w->json, node->number, err);
-    case PICKLE_TEXT:
-        return put_text(w->json, node->text, err);
-    case PICKLE_BYTES:
-        return buffer_printf(w->json, err, "{\"bytes\":%zu}", node->text.n);
-    case PICKLE_BIG:
-        return buffer_printf(w->json, err, "{\"integer of bytes\":%zu}", node->text.n);
-    case PICKLE_LIST:
-    case PICKLE_TUPLE:
-    case PICKLE_SET:
-        return put_list(w, &node->items, depth, err);
-    case PICKLE_DICT:
-        return put_dict(w, &node->items, depth, err);
-    case PICKLE_GLOBAL:
-        return put_global(w->json, node, err);
-    case PICKLE_CALL:
-        return put_call(w, node, depth, err);
-    default:
-        return buffer_append(w->json, "null", 4, err);
-    }
-}
-
-pawl_status torch_put_json(const pickle_node *node, buffer *json, pawl_error *err) {
-    size_t begin = json->size;
-    writing w = {.json = json};
-    TRY(put_json(&w, node, 0, err));
-    if (json->size - begin <= ARCHIVE_VALUE_BYTES && w.visits <= ARCHIVE_VALUE_BYTES) {
-        return PAWL_OK;
-    }
-    json->size = begin;
-    return buffer_printf(json, err, "{\"left out\":\"more than %u bytes\"}",
-                         (unsigned)PAWL_MAX_VALUE_BYTES);
+static pawl_status has_tensor(walk *w, const pickle_node *node, int depth, bool *has,
+                              pawl_error *err) {
+    TRY(check_visit(w, node, depth, err));
+    *has = *has || is_in(node, "torch._utils") || is_in(node, "torch._tensor") ||
+           node->kind == PICKLE_OUTSIDE;
+    return *has ? PAWL_OK : has_tensor_within(w, node, depth, has, err);
 }
 
 /* ---- entries -------------------------------------------------------------------------------- */
@@ -240,12 +94,15 @@ static const char *name_of(walk *w) {
 
 static pawl_status add_value(walk *w, pawl_kind kind, const void *bytes, size_t n,
                              pawl_error *err) {
+    TRY(check_made(w, 0, ENTRY_BYTES + w->name.size + 2 * n, err));
     return archive_add_value(w->s->a, name_of(w), PAWL_ROLE_OTHER, kind, bytes, n, err);
 }
 
 static pawl_status add_json(walk *w, const pickle_node *node, pawl_error *err) {
+    uint64_t visits = 0;
     w->json.size = 0;
-    TRY(torch_put_json(node, &w->json, err));
+    TRY(torch_put_json(node, &w->json, &visits, err));
+    TRY(check_made(w, visits, 0, err));
     return add_value(w, PAWL_KIND_JSON, w->json.data, w->json.size, err);
 }
 
@@ -284,21 +141,23 @@ static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_
 }
 
 static pawl_status add_tensor(walk *w, const torch_tensor *t, pawl_error *err) {
-    char noted[FORMAT_MAX_TYPE_NAME + 1];
-    const char *type = t->type->type;
-    if (t->conj || t->neg) {
-        const char *of = type != NULL ? type : pawl_dtype_name(t->type->dtype);
-        snprintf(noted, sizeof(noted), "%s%s%s", of, t->conj ? "_CONJ" : "", t->neg ? "_NEG" : "");
-        type = noted;
-    }
     const archive_tensor tensor = {.name = name_of(w),
                                    .dtype = t->type->dtype,
-                                   .type = type,
+                                   .type = t->type->type,
                                    .ndim = t->ndim,
                                    .shape = t->shape,
                                    .parts = &t->part,
                                    .part_count = 1};
+    TRY(check_made(w, 0, ENTRY_BYTES + w->name.size, err));
     return archive_add_tensor(w->s->a, &tensor, err);
+}
+
+static pawl_status name_too_long(const pickle_node *node, size_t n, pawl_error *err) {
+    error_set(err, PAWL_EUNSUPPORTED, "the name of a value is too long, at byte %u of the pickle",
+              node->at);
+    error_expected(err, "at most %d bytes", PAWL_MAX_NAME_BYTES);
+    error_found(err, "%zu bytes", n);
+    return PAWL_EUNSUPPORTED;
 }
 
 /* Goes to what is below: "name/key". */
@@ -306,6 +165,10 @@ static pawl_status add_below(walk *w, const char *key, size_t n, const pickle_no
                              pawl_error *err) {
     size_t size = w->name.size;
     const char *escaped;
+    if (n > PAWL_MAX_NAME_BYTES - size) {
+        return name_too_long(node, size + 1 + n, err);
+    }
+    TRY(check_made(w, 0, 3 * n, err));
     TRY(archive_escape_key(w->s->a, key, n, &escaped, err));
     TRY(buffer_append(&w->name, "/", size > 0 ? 1 : 0, err));
     TRY(buffer_append(&w->name, escaped, strlen(escaped), err));
@@ -333,82 +196,110 @@ static pawl_status add_dict(walk *w, const pickle_items *pairs, int depth, pawl_
             TRY(add_below(w, node->text.bytes, node->text.n, pairs->nodes[i + 1], depth, err));
             continue;
         }
+        uint64_t visits = 0;
         key.size = 0;
-        TRY(torch_put_json(node, &key, err));
+        TRY(torch_put_json(node, &key, &visits, err));
+        TRY(check_made(w, visits, 0, err));
         TRY(add_below(w, (const char *)key.data, key.size, pairs->nodes[i + 1], depth, err));
     }
     return PAWL_OK;
 }
 
-static const struct {
-    const char *layout;
-    const char *parts[5]; /* the last NULL */
-} layouts[] = {
-    {"torch.sparse_coo", {"indices", "values", "size"}},
-    {"torch.sparse_csr", {"crow_indices", "col_indices", "values", "size"}},
-    {"torch.sparse_csc", {"ccol_indices", "row_indices", "values", "size"}},
-    {"torch.sparse_bsr", {"crow_indices", "col_indices", "values", "size"}},
-    {"torch.sparse_bsc", {"ccol_indices", "row_indices", "values", "size"}},
-};
-
-/* The text that _get_layout takes, or, before there was one, a word of torch. */
-static const char *layout_of(const pickle_node *node) {
-    const pickle_items *arguments = pickle_is_call(node, "torch.serialization", "_get_layout")
-                                        ? &node->call->arguments->items
-                                        : NULL;
-    for (size_t i = 0; i < ARRAY_LENGTH(layouts); i++) {
-        const char *layout = layouts[i].layout;
-        if ((arguments != NULL && arguments->count > 0 &&
-             pickle_says(arguments->nodes[0], layout)) ||
-            pickle_is_global(node, "torch", layout + strlen("torch."))) {
-            return layout;
-        }
-    }
-    return "";
-}
-
-static pawl_status add_parts(walk *w, const char *const *parts, const pickle_items *items,
-                             int depth, pawl_error *err) {
-    for (size_t i = 0; i < items->count && parts[i] != NULL; i++) {
-        TRY(add_below(w, parts[i], strlen(parts[i]), items->nodes[i], depth, err));
-    }
-    return PAWL_OK;
-}
-
-/* Sparse: indices and values; quantized and others: what they are, and the tensor. */
+/* What a sparse tensor is made of: (layout, (indices, values, size, ...)), or (layout, (compressed
+ * indices, plain indices, values, size)). */
 static pawl_status add_sparse(walk *w, const pickle_node *node, int depth, pawl_error *err) {
+    static const char *const names[][5] = {
+        {"indices", "values", "size", "is_coalesced", NULL},
+        {"crow_indices", "col_indices", "values", "size", NULL},
+        {"ccol_indices", "row_indices", "values", "size", NULL},
+    };
     const pickle_items *arguments = &node->call->arguments->items;
     const pickle_node *of = arguments->count > 1 ? arguments->nodes[1] : NULL;
     if (of == NULL || of->kind != PICKLE_TUPLE || of->items.count < 3) {
         return add_json(w, node, err);
     }
-    const char *layout = layout_of(arguments->nodes[0]);
-    for (size_t i = 0; i < ARRAY_LENGTH(layouts); i++) {
-        if (strcmp(layout, layouts[i].layout) == 0) {
-            return add_parts(w, layouts[i].parts, &of->items, depth, err);
+    const pickle_node *layout = arguments->nodes[0];
+    if (pickle_is_call(layout, "torch.serialization", "_get_layout") &&
+        layout->call->arguments->items.count > 0) {
+        layout = layout->call->arguments->items.nodes[0];
+    }
+    bool columns =
+        pickle_says(layout, "torch.sparse_csc") || pickle_says(layout, "torch.sparse_bsc");
+    bool rows = pickle_says(layout, "torch.sparse_csr") ||
+                pickle_says(layout, "torch.sparse_bsr") ||
+                pickle_is_call(node, "torch._utils", "_rebuild_sparse_csr_tensor");
+    const char *const *keys = names[columns ? 2 : rows ? 1 : 0];
+    for (size_t i = 0; i < of->items.count && keys[i] != NULL; i++) {
+        TRY(add_below(w, keys[i], strlen(keys[i]), of->items.nodes[i], depth, err));
+    }
+    return layout->kind == PICKLE_TEXT ? add_below(w, "layout", 6, layout, depth, err) : PAWL_OK;
+}
+
+/* What object it is. */
+static pawl_status add_class(walk *w, const pickle_node *node, bool arguments, pawl_error *err) {
+    const pickle_call *call = node->call;
+    pickle_call bare = {.callee = call->callee, .arguments = call->arguments};
+    pickle_node none = {.kind = PICKLE_TUPLE};
+    pickle_node class = {.kind = PICKLE_CALL, .at = node->at, .call = &bare};
+    size_t size = w->name.size;
+    if (!arguments) {
+        bare.arguments = &none;
+    }
+    TRY(buffer_append(&w->name, "/", size > 0 ? 1 : 0, err));
+    TRY(buffer_append(&w->name, "__class__", 9, err));
+    TRY(add_json(w, &class, err));
+    w->name.size = size;
+    w->name.data[size] = 0;
+    return PAWL_OK;
+}
+
+/* The attributes of an object: with __slots__ they are two dicts, of which one may be None. */
+static pawl_status add_state(walk *w, const pickle_node *state, int depth, pawl_error *err) {
+    bool slots = state->kind == PICKLE_TUPLE && state->items.count == 2;
+    for (uint32_t i = 0; slots && i < 2; i++) {
+        pickle_kind kind = state->items.nodes[i]->kind;
+        slots = kind == PICKLE_DICT || kind == PICKLE_NONE;
+    }
+    if (state->kind == PICKLE_DICT) {
+        return add_dict(w, &state->items, depth, err);
+    }
+    if (!slots) {
+        return add_below(w, "__state__", 9, state, depth, err);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (state->items.nodes[i]->kind == PICKLE_DICT) {
+            TRY(add_dict(w, &state->items.nodes[i]->items, depth, err));
         }
     }
-    return add_json(w, node, err);
+    return PAWL_OK;
 }
 
 static pawl_status add_object(walk *w, const pickle_node *node, int depth, pawl_error *err) {
+    const pickle_call *call = node->call;
     bool has = false;
-    const pickle_items *state = state_of(node);
-    TRY(has_tensor(w, node, depth, &has, err));
-    if (!has || state == NULL) {
+    bool given = false; /* to its class: a tensor */
+    TRY(has_tensor_within(w, node, depth, &has, err));
+    if (!has) {
         return add_json(w, node, err);
     }
-    size_t size = w->name.size;
-    const pickle_node *callee = node->call->callee;
-    w->json.size = 0;
-    TRY(put_word(&w->json, "class", callee->global.module, callee->global.name, err));
-    TRY(buffer_append(&w->json, "}", 1, err));
-    TRY(buffer_append(&w->name, "/__class__", size > 0 ? 10 : 0, err));
-    TRY(buffer_append(&w->name, "__class__", size > 0 ? 0 : 9, err));
-    TRY(add_value(w, PAWL_KIND_JSON, w->json.data, w->json.size, err));
-    w->name.size = size;
-    w->name.data[size] = 0;
-    return add_dict(w, state, depth, err);
+    TRY(any_has_tensor(w, &call->arguments->items, depth, &given, err));
+    TRY(add_class(w, node, !given, err));
+    if (given) {
+        TRY(add_below(w, "__arguments__", 13, call->arguments, depth, err));
+    }
+    TRY(call->pairs ? add_dict(w, &call->items, depth, err)
+                    : add_list(w, &call->items, depth, err));
+    return call->state != NULL ? add_state(w, call->state, depth, err) : PAWL_OK;
+}
+
+/* A storage that was saved as such. In the oldest files it has no bytes but those of tensors. */
+static pawl_status add_storage(walk *w, const pickle_node *node, pawl_error *err) {
+    torch_tensor all;
+    if (w->s->tensor != NULL) {
+        return add_json(w, node, err);
+    }
+    TRY(torch_take_storage(w->s, node, &all, err));
+    return add_tensor(w, &all, err);
 }
 
 static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_error *err) {
@@ -419,7 +310,7 @@ static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_er
         return add_tensor(w, &tensor, err);
     }
     if (node->kind != PICKLE_CALL) {
-        return add_json(w, node, err);
+        return add_storage(w, node, err);
     }
     TRY(add_encoded(w, node, &is, err));
     if (is) {
@@ -451,8 +342,8 @@ static pawl_status add_container(walk *w, const pickle_node *node, const pickle_
 }
 
 static pawl_status add_node(walk *w, const pickle_node *node, int depth, pawl_error *err) {
-    const pickle_items *items = items_of(node);
-    const pickle_items *pairs = pairs_of(node);
+    const pickle_items *items = torch_items_of(node);
+    const pickle_items *pairs = torch_pairs_of(node);
     const uint8_t truth = node->kind == PICKLE_BOOL && node->truth ? 1 : 0;
     TRY(check_visit(w, node, depth, err));
     if (items != NULL || pairs != NULL) {

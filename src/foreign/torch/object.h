@@ -22,6 +22,7 @@ typedef struct torch_storage {
 struct torch_tensor;
 typedef struct torch_source {
     archive *a;
+    uint64_t bytes; /* of the pickle */
     void *context;
     /* Finds a storage by its key. PAWL_EDAMAGED: there is none. */
     pawl_status (*find)(void *context, pickle_text key, torch_storage *out, pawl_error *err);
@@ -40,7 +41,6 @@ typedef struct torch_tensor {
     int ndim;
     int64_t shape[PAWL_MAX_NDIM];
     archive_part part; /* of all of it */
-    bool conj, neg;    /* its numbers are those of the storage, conjugated or negated */
 } torch_tensor;
 /* Places a tensor, whose type, ndim and shape are set, in a storage; `offset` and strides in
  * elements. */
@@ -50,10 +50,18 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
 /* *is is false for what is no tensor with bytes of its own. */
 pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, torch_tensor *out,
                               bool *is, pawl_error *err) PAWL_MUST_CHECK;
+/* A storage that is saved as such: all of it; where it has no type, its bytes. */
+pawl_status torch_take_storage(const torch_source *s, const pickle_node *node, torch_tensor *out,
+                               pawl_error *err) PAWL_MUST_CHECK;
 /* Is it a torch.Size, or a tuple or list of numbers? At most PAWL_MAX_NDIM. */
 bool torch_take_size(const pickle_node *node, int *ndim, int64_t out[PAWL_MAX_NDIM]);
-/* As JSON, whatever it is. False: it is larger than a value may be, and *json is a text that says
- * so. */
-pawl_status torch_put_json(const pickle_node *node, buffer *json, pawl_error *err) PAWL_MUST_CHECK;
+/* Of a dict: keys and values, in turn. NULL: it is none. */
+const pickle_items *torch_pairs_of(const pickle_node *node);
+/* NULL: it is no list, tuple, set or queue. */
+const pickle_items *torch_items_of(const pickle_node *node);
+/* As JSON, whatever it is; what is larger than a value may be is a text that says so. Adds to
+ * *visits how many nodes it saw. */
+pawl_status torch_put_json(const pickle_node *node, buffer *json, uint64_t *visits, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_BYTES 65536u
+#define FIRST_BYTES 1024u /* most are small, and there may be many */
 
 /* How long a pickle is, only reading it says: more is read until it ends. */
 pawl_status pickles_next(pickle_stream *p, buffer *bytes, pickle_tree *out, pawl_error *err) {
@@ -88,21 +88,19 @@ pawl_status pickles_skip(pickle_stream *p, uint64_t n, pawl_error *err) {
 
 /* ---- storages ------------------------------------------------------------------------------- */
 
-pawl_status storages_add(storage_table *t, const char *key, size_t n, uint64_t offset,
-                         uint64_t bytes, pawl_error *err) {
+pawl_status storages_add(storage_table *t, pickle_text key, uint64_t offset, uint64_t bytes,
+                         pawl_error *err) {
     TRY(vec_reserve(&t->items, &t->room, t->count + 1, sizeof(*t->items), err));
-    char *copy = arena_take(&t->memory, n + 1, err);
-    if (copy == NULL) {
-        return PAWL_ENOMEM;
-    }
-    memcpy(copy, key, n);
-    copy[n] = '\0';
-    t->items[t->count++] = (kept_storage){.key = copy, .offset = offset, .bytes = bytes};
+    t->items[t->count++] = (kept_storage){.key = key, .offset = offset, .bytes = bytes};
     return PAWL_OK;
 }
 
 static int by_key(const void *a, const void *b) {
-    return strcmp(((const kept_storage *)a)->key, ((const kept_storage *)b)->key);
+    const pickle_text *left = &((const kept_storage *)a)->key;
+    const pickle_text *right = &((const kept_storage *)b)->key;
+    size_t n = left->n < right->n ? left->n : right->n;
+    int order = n > 0 ? memcmp(left->bytes, right->bytes, n) : 0;
+    return order != 0 ? order : (left->n > right->n) - (left->n < right->n);
 }
 
 void storages_sort(storage_table *t) {
@@ -112,14 +110,8 @@ void storages_sort(storage_table *t) {
 }
 
 const kept_storage *storages_find(const storage_table *t, pickle_text key) {
-    char text[128];
-    const kept_storage wanted = {.key = text};
-    if (key.n >= sizeof(text) || t->count == 0) {
-        return NULL;
-    }
-    memcpy(text, key.bytes, key.n);
-    text[key.n] = '\0';
-    return bsearch(&wanted, t->items, t->count, sizeof(*t->items), by_key);
+    const kept_storage wanted = {.key = key};
+    return t->count > 0 ? bsearch(&wanted, t->items, t->count, sizeof(*t->items), by_key) : NULL;
 }
 
 void storages_free(storage_table *t) {

@@ -23,16 +23,18 @@ pawl_status pickles_skip(pickle_stream *p, uint64_t n, pawl_error *err) PAWL_MUS
 
 /* Storages by their keys. */
 typedef struct kept_storage {
-    const char *key; /* in the table's memory */
+    pickle_text key;
     uint64_t offset, bytes;
+    uint32_t element_bytes; /* where the caller needs it */
 } kept_storage;
 typedef struct storage_table {
     kept_storage *items; /* ascending by key once sorted */
     size_t count, room;
-    arena memory;
+    arena memory; /* of keys, where the caller needs it */
 } storage_table;
-pawl_status storages_add(storage_table *t, const char *key, size_t n, uint64_t offset,
-                         uint64_t bytes, pawl_error *err) PAWL_MUST_CHECK;
+/* `key` must stay as long as the table. */
+pawl_status storages_add(storage_table *t, pickle_text key, uint64_t offset, uint64_t bytes,
+                         pawl_error *err) PAWL_MUST_CHECK;
 void storages_sort(storage_table *t);
 const kept_storage *storages_find(const storage_table *t, pickle_text key); /* NULL: none */
 void storages_free(storage_table *t);

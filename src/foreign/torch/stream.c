@@ -20,7 +20,7 @@ typedef struct reading {
     bool swapped;
     storage_table storages;
     buffer bytes, keys; /* of the object's pickle, and that of the keys */
-    pickle_tree object;
+    pickle_tree object, key_tree;
 } reading;
 
 bool torch_looks_like_stream(const uint8_t *head, size_t n) {
@@ -90,7 +90,7 @@ static pawl_status gather_classes(const reading *r, storage_table *out, pawl_err
         }
         const torch_type *type = torch_type_of_storage(id->items.nodes[1]->global.name);
         pickle_text key = id->items.nodes[2]->text;
-        TRY(storages_add(out, key.bytes, key.n, 0, type != NULL ? type->bytes : 1, err));
+        TRY(storages_add(out, key, 0, type != NULL ? type->bytes : 1, err));
     }
     storages_sort(out);
     return PAWL_OK;
@@ -111,32 +111,32 @@ static pawl_status read_storage(reading *r, const storage_table *classes, const 
     }
     uint64_t begin = r->stream.at;
     TRY(pickles_skip(&r->stream, bytes, err));
-    return storages_add(&r->storages, key->text.bytes, key->text.n, begin, bytes, err);
+    return storages_add(&r->storages, key->text, begin, bytes, err);
 }
 
 static pawl_status read_storages(reading *r, pawl_error *err) {
     CLEANUP(storages_free) storage_table classes = {0};
-    pickle_tree keys;
     uint64_t at = r->stream.at;
     TRY(gather_classes(r, &classes, err));
-    TRY(pickles_next(&r->stream, &r->keys, &keys, err));
-    pawl_status status = keys.root->kind == PICKLE_LIST
-                             ? PAWL_OK
-                             : not_as_torch(at, "it has no list of storages", err);
-    for (uint32_t i = 0; status == PAWL_OK && i < keys.root->items.count; i++) {
-        status = read_storage(r, &classes, keys.root->items.nodes[i], err);
+    TRY(pickles_next(&r->stream, &r->keys, &r->key_tree, err));
+    const pickle_node *keys = r->key_tree.root;
+    if (keys->kind != PICKLE_LIST) {
+        return not_as_torch(at, "it has no list of storages", err);
     }
-    pickle_free(&keys);
+    for (uint32_t i = 0; i < keys->items.count; i++) {
+        TRY(read_storage(r, &classes, keys->items.nodes[i], err));
+    }
     storages_sort(&r->storages);
-    return status;
+    return PAWL_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static pawl_status read_stream(reading *r, pawl_error *err) {
-    const torch_source source = {.a = r->a, .context = r, .find = find_storage};
+    torch_source source = {.a = r->a, .context = r, .find = find_storage};
     TRY(read_head(r, err));
     TRY(pickles_next(&r->stream, &r->bytes, &r->object, err));
+    source.bytes = r->object.bytes;
     TRY(read_storages(r, err));
     r->a->base.reads.bytes += r->object.bytes;
     return torch_add_object(&source, r->object.root, "", err);
@@ -151,6 +151,7 @@ pawl_status torch_stream_read(archive *a, pawl_error *err) {
     r.stream.end = r.stream.in.size;
     pawl_status status = read_stream(&r, err);
     pickle_free(&r.object);
+    pickle_free(&r.key_tree);
     storages_free(&r.storages);
     buffer_free(&r.bytes);
     buffer_free(&r.keys);

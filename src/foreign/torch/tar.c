@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first files of PyTorch: a tar. Its member `storages` has, behind their number, a pickle (key,
- * location, class) of each, how many elements it has, and these. `tensors`, if there is one, has a
- * pickle (key, key of the storage, class) of each, and its sizes, strides and offset. `pickle` is
- * the object, which names tensors by their keys, or storages.
+ * location, class) of each, how many elements it has, and these; then a list of those that are
+ * parts of others: (key, key of the other, first element, elements). `tensors`, if there is one,
+ * has a pickle (key, key of the storage, class) of each, and its sizes, strides and offset.
+ * `pickle` is the object, which names tensors by their keys, or storages.
  */
 #include "foreign/torch/object.h"
 #include "foreign/torch/pickles.h"
@@ -153,7 +154,59 @@ static pawl_status read_storage(reading *r, pawl_error *err) {
     }
     uint64_t begin = p->at;
     TRY(pickles_skip(p, size, err));
-    return storages_add(&r->table, name, strlen(name), begin, size, err);
+    char *kept = arena_strdup(&r->table.memory, name);
+    if (kept == NULL) {
+        return error_nomem(err, KEY_CHARS);
+    }
+    TRY(storages_add(&r->table, (pickle_text){kept, strlen(kept)}, begin, size, err));
+    r->table.items[r->table.count - 1].element_bytes = type->bytes;
+    return PAWL_OK;
+}
+
+static bool take_number(const pickle_node *node, uint64_t *out) {
+    *out = node != NULL && node->kind == PICKLE_INT ? (uint64_t)node->integer : UINT64_MAX;
+    return *out <= INT64_MAX;
+}
+
+/* A storage that is a part of another one, which is among the first `count`. */
+static pawl_status read_view(reading *r, const pickle_node *view, size_t count, uint64_t at,
+                             pawl_error *err) {
+    const storage_table whole = {.items = r->table.items, .count = count};
+    char name[KEY_CHARS], of[KEY_CHARS];
+    uint64_t first, elements, begin, bytes, end;
+    bool known = take_key(item(view, 0), name) && take_key(item(view, 1), of) &&
+                 take_number(item(view, 2), &first) && take_number(item(view, 3), &elements);
+    const kept_storage *s = known ? storages_find(&whole, (pickle_text){of, strlen(of)}) : NULL;
+    if (s == NULL || multiply_overflows(first, s->element_bytes, &begin) ||
+        multiply_overflows(elements, s->element_bytes, &bytes) ||
+        add_overflows(begin, bytes, &end) || end > s->bytes) {
+        return not_as_torch(at, "a storage is a part of another that has less", err);
+    }
+    char *kept = arena_strdup(&r->table.memory, name);
+    if (kept == NULL) {
+        return error_nomem(err, KEY_CHARS);
+    }
+    return storages_add(&r->table, (pickle_text){kept, strlen(kept)}, s->offset + begin, bytes,
+                        err);
+}
+
+static pawl_status read_views(reading *r, pawl_error *err) {
+    CLEANUP(buffer_free) buffer text = {0};
+    pickle_tree tree;
+    size_t count = r->table.count;
+    uint64_t at = r->storages.at;
+    if (at == r->storages.end) {
+        return PAWL_OK;
+    }
+    TRY(pickles_next(&r->storages, &text, &tree, err));
+    pawl_status status = tree.root->kind == PICKLE_LIST
+                             ? PAWL_OK
+                             : not_as_torch(at, "it has no list of parts of storages", err);
+    for (uint32_t i = 0; status == PAWL_OK && i < tree.root->items.count; i++) {
+        status = read_view(r, tree.root->items.nodes[i], count, at, err);
+    }
+    pickle_free(&tree);
+    return status;
 }
 
 static pawl_status read_storages(reading *r, pawl_error *err) {
@@ -162,6 +215,8 @@ static pawl_status read_storages(reading *r, pawl_error *err) {
     for (uint64_t i = 0; i < count; i++) {
         TRY(read_storage(r, err));
     }
+    storages_sort(&r->table);
+    TRY(read_views(r, err));
     storages_sort(&r->table);
     return PAWL_OK;
 }
@@ -277,13 +332,13 @@ static pawl_status find_storage(void *context, pickle_text key, torch_storage *o
 
 static pawl_status read_tar(reading *r, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
-    const torch_source source = {
-        .a = r->a, .context = r, .find = find_storage, .tensor = find_tensor};
+    torch_source source = {.a = r->a, .context = r, .find = find_storage, .tensor = find_tensor};
     pickle_tree tree;
     TRY(find_members(r, err));
     TRY(read_storages(r, err));
     TRY(read_tensors(r, err));
     TRY(pickles_next(&r->object, &bytes, &tree, err));
+    source.bytes = tree.bytes;
     pawl_status status = torch_add_object(&source, tree.root, "", err);
     pickle_free(&tree);
     return status;

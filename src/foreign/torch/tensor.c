@@ -199,6 +199,11 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
                                const int64_t *strides, torch_tensor *t, pawl_error *err) {
     uint64_t bytes, begin, end;
     bool swap = storage->swapped && t->type->bytes > 1;
+    for (int d = 0; d < t->ndim; d++) {
+        if (strides[d] < 0) { /* PyTorch has none */
+            return error_set(err, PAWL_EDAMAGED, "a tensor has a stride that is negative");
+        }
+    }
     if (offset < 0 || !count_bytes(t, &bytes) ||
         multiply_overflows((uint64_t)offset, t->type->bytes, &begin)) {
         return error_set(err, PAWL_EDAMAGED, "a tensor has a size that cannot be");
@@ -207,13 +212,14 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
     if (bytes == 0) {
         return PAWL_OK;
     }
-    if (is_dense(t, strides) && !swap) {
-        if (add_overflows(begin, bytes, &end) || end > storage->bytes) {
-            error_set(err, PAWL_EDAMAGED, "a tensor has elements outside of its storage");
-            error_expected(err, "a storage of at least %llu bytes", (unsigned long long)end);
-            error_found(err, "%llu bytes", (unsigned long long)storage->bytes);
-            return PAWL_EDAMAGED;
-        }
+    bool dense = is_dense(t, strides);
+    if (add_overflows(begin, dense ? bytes : t->type->bytes, &end) || end > storage->bytes) {
+        error_set(err, PAWL_EDAMAGED, "a tensor has elements outside of its storage");
+        error_expected(err, "a storage of at least %llu bytes", (unsigned long long)end);
+        error_found(err, "%llu bytes", (unsigned long long)storage->bytes);
+        return PAWL_EDAMAGED;
+    }
+    if (dense && !swap) {
         t->part.offset += begin;
         return PAWL_OK;
     }
@@ -230,33 +236,32 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-#define NO_ARGUMENT SIZE_MAX
-
-/* PyTorch conjugates and negates when numbers are used, and says so in a dict beside the storage. */
-static bool is_noted(const pickle_node *metadata, const char *key) {
-    const pickle_node *note = metadata != NULL ? pickle_get(metadata, key) : NULL;
-    return note != NULL && !(note->kind == PICKLE_BOOL && !note->truth);
+static bool is_set(const pickle_node *metadata, const char *key) {
+    const pickle_node *value = pickle_get(metadata, key);
+    return value != NULL && value->kind == PICKLE_BOOL && value->truth;
 }
 
-/*
- * (storage, offset, size, stride, requires_grad, hooks, metadata), and of _v3 the type before the
- * metadata.
- */
+/* Views that PyTorch makes lazily: the storage has what they are of. */
+static void take_changes(const pickle_node *metadata, torch_tensor *t) {
+    bool dict = metadata != NULL && metadata->kind == PICKLE_DICT && metadata->items.count <= 16;
+    if (dict && (is_set(metadata, "conj") || is_set(metadata, "neg"))) {
+        t->type = torch_type_changed(t->type, is_set(metadata, "conj"));
+    }
+}
+
+/* (storage, offset, size, stride, ...), and of _v3 the type as the seventh. */
 static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
-                                const pickle_items *arguments, size_t type_at, size_t metadata_at,
-                                torch_tensor *out, pawl_error *err) {
-    const pickle_node *metadata = argument(arguments, metadata_at);
+                                const pickle_items *arguments, size_t type_at, torch_tensor *out,
+                                pawl_error *err) {
     torch_storage storage;
     int64_t strides[PAWL_MAX_NDIM];
     int stride_count;
     const pickle_node *offset = argument(arguments, 1);
-    const pickle_node *type = argument(arguments, type_at);
+    const pickle_node *type = type_at > 0 ? argument(arguments, type_at) : NULL;
     TRY(take_storage(s, argument(arguments, 0), &out->type, &storage, err));
     if (type != NULL && type->kind == PICKLE_GLOBAL) {
         out->type = torch_type_named(type->global.name);
     }
-    out->conj = is_noted(metadata, "conj");
-    out->neg = is_noted(metadata, "neg");
     if (out->type == NULL) {
         return bad_tensor(node, "it has an unknown type", err);
     }
@@ -266,7 +271,9 @@ static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
         stride_count != out->ndim) {
         return bad_tensor(node, "it has no size and strides, or too many dimensions", err);
     }
-    return torch_place_tensor(s->a, &storage, offset->integer, strides, out, err);
+    TRY(torch_place_tensor(s->a, &storage, offset->integer, strides, out, err));
+    take_changes(argument(arguments, type_at > 0 ? type_at + 1 : 6), out);
+    return PAWL_OK;
 }
 
 /* What _rebuild_parameter and _rebuild_from_type_v2 wrap; NULL: it is no tensor. */
@@ -314,11 +321,17 @@ pawl_status torch_take_tensor(const torch_source *s, const pickle_node *node, to
         return PAWL_OK;
     }
     *out = (torch_tensor){.type = NULL};
-    if (strcmp(function, "_rebuild_qtensor") == 0) {
-        return take_rebuilt(s, call, arguments, NO_ARGUMENT, NO_ARGUMENT, out, err);
-    }
-    if (strcmp(function, "_rebuild_tensor_v3") == 0) {
-        return take_rebuilt(s, call, arguments, 6, 7, out, err);
-    }
-    return take_rebuilt(s, call, arguments, NO_ARGUMENT, 6, out, err);
+    return take_rebuilt(s, call, arguments, strcmp(function, "_rebuild_tensor_v3") == 0 ? 6 : 0,
+                        out, err);
+}
+
+pawl_status torch_take_storage(const torch_source *s, const pickle_node *node, torch_tensor *out,
+                               pawl_error *err) {
+    static const int64_t stride = 1;
+    torch_storage storage;
+    *out = (torch_tensor){.ndim = 1};
+    TRY(take_storage(s, node, &out->type, &storage, err));
+    out->type = out->type != NULL ? out->type : torch_type_of(PAWL_U8);
+    out->shape[0] = (int64_t)(storage.bytes / out->type->bytes);
+    return torch_place_tensor(s->a, &storage, 0, &stride, out, err);
 }

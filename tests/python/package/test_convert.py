@@ -64,13 +64,19 @@ def text(word):
     return b"X" + struct.pack("<I", len(word)) + word.encode()
 
 
-def write_torch(path, metadata):
-    """A file of torch.save by hand: {"c": a tensor of two complex64 with that metadata}."""
-    storage = b"(" + text("storage") + b"ctorch\nComplexFloatStorage\n" + text("0") + text("cpu") + b"K\x02tQ"
-    notes = b"}" + b"".join(text(each) + b"\x88s" for each in metadata)
-    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0K\x02\x85K\x01\x85\x89}" + notes + b"tR"
+STORAGE = b"(" + text("storage") + b"ctorch\nComplexFloatStorage\n" + text("0") + text("cpu") + b"K\x02tQ"
+
+
+def pickled_tensor(*notes):
+    """A tensor of two complex64 with that metadata."""
+    metadata = b"}" + b"".join(text(each) + b"\x88s" for each in notes)
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + STORAGE + b"K\0K\x02\x85K\x01\x85\x89}" + metadata + b"tR"
+
+
+def write_torch(path, pickled):
+    """A file of torch.save by hand: {"c": what is pickled}."""
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr("a/data.pkl", b"\x80\x02}" + text("c") + tensor + b"s.")
+        file.writestr("a/data.pkl", b"\x80\x02}" + text("c") + pickled + b"s.")
         file.writestr("a/data/0", bytes(16))
         file.writestr("a/version", "3\n")
 
@@ -144,8 +150,10 @@ class Converting(support.InDirectory):
 
     def test_an_ending_says_the_format(self):
         run = self.save()
-        for ending, to in [(".safetensors", "safetensors"), (".pt", "torch"), ("", "pawl")]:
+        for ending, to in [(".safetensors", "safetensors"), (".pt", "torch"), (".ckpt", "torch"), ("", "pawl")]:
             self.assertEqual(pawl.convert(run, self.directory / f"x{ending}").format, to)
+        with self.assertRaisesRegex(pawl.UsageError, "a format that is not written"):
+            pawl.convert(run, self.directory / "x.h5")
         self.assertEqual(set(pawl.formats()), {"pawl", "safetensors", "torch", "dcp", "tensorflow", "npz", "npy"})
 
     def test_names_types_and_what_is_left_out(self):
@@ -242,20 +250,76 @@ class Converting(support.InDirectory):
         for i, name in enumerate(("C:/x", "y\\..\\z", "\\v")):
             self.assertEqual(list(one(f"{i}", name)), [2, pawl.Unsupported])
 
+    def test_a_directory_of_something_else(self):
+        write_weights(self.directory / "w", {"a": ("U8", (1,), b"x")})
+        (self.directory / "hf").mkdir()
+        (self.directory / "empty").mkdir()
+        pawl.convert(self.directory / "w", self.directory / "hf/model.safetensors")
+        with self.assertRaisesRegex(pawl.Busy, "is no run"):
+            pawl.convert(self.directory / "w", self.directory / "hf")
+        self.assertEqual(os.listdir(self.directory / "hf"), ["model.safetensors"])
+        for step in (3, 4):
+            pawl.convert(self.directory / "w", self.directory / "empty", step=step)
+        self.assertEqual(len(pawl.ls(self.directory / "empty")), 2)
+
     def test_a_text_that_is_there_once_and_used_often(self):
         much = b"X" + struct.pack("<I", 1 << 20) + b"." * (1 << 20)
         keys = b"".join(text(f"{i:04}") + b"h\0" for i in range(1000))
         with zipfile.ZipFile(self.directory / "x.pt", "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr("a/data.pkl", b"\x80\x02" + much + b"q\x000}(" + keys + b"u.")
             file.writestr("a/version", "3\n")
-        with self.assertRaisesRegex(pawl.Error, "too many bytes of names and values"):
+        with self.assertRaisesRegex(pawl.Error, "far more than it is"):
             pawl.open(self.directory / "x.pt")
 
     def test_numbers_that_torch_only_notes_as_others(self):
-        for notes, dtype in (([], "C64"), (["conj"], "C64_CONJ"), (["neg", "conj"], "C64_CONJ_NEG")):
-            write_torch(self.directory / "x.pt", notes)
+        for notes, dtype in (([], "C64"), (["conj"], "C64_CONJ"), (["neg", "conj"], "C64_CONJ")):
+            write_torch(self.directory / "x.pt", pickled_tensor(*notes))
             with pawl.open(self.directory / "x.pt") as there:
                 self.assertEqual(there["c"].dtype, dtype)
+
+    def test_many_tensors_of_dcp(self):
+        write_weights(self.directory / "w", {f"{i:05}": ("U8", (), b"x") for i in range(60000)})
+        pawl.convert(self.directory / "w", self.directory / "dcp", to="dcp")
+        with pawl.open(self.directory / "dcp") as there:
+            self.assertEqual(len(there), 60000)
+
+    def test_json_of_all_kinds_becomes_pickles(self):
+        value = [2**64 - 1, -(2**100), 10**300, -(2**63) - 1, 2**2031, 1.5, 1e300, "a\0b", {"\0": 128, "x": -128}]
+        run = self.make({"a": ("U8", (1,), b"x")}, {"j": value})
+        for to in ("torch", "dcp", "safetensors", "npz"):
+            pawl.convert(run, self.directory / to, to=to)
+            with pawl.open(self.directory / to) as there:
+                self.assertEqual(there["j"], value)
+
+    def test_nothing_of_an_object_is_lost(self):
+        def read(pickled):
+            write_torch(self.directory / "x.pt", pickled)
+            with pawl.open(self.directory / "x.pt") as there:
+                return {name: getattr(there[name], "shape", there[name]) for name in there}
+
+        tensor, named = pickled_tensor(), {"class": "m.C"}
+        made = {"c/__class__": named}
+        self.assertEqual(read(STORAGE), {"c": (2,)})
+        self.assertEqual(
+            read(b"cm\nC\n(K\x01" + tensor + b"t\x81"), made | {"c/__arguments__/0": 1, "c/__arguments__/1": (2,)}
+        )
+        self.assertEqual(read(b"cm\nC\n)\x81" + text("a") + tensor + b"s"), made | {"c/a": (2,)})
+        self.assertEqual(read(b"cm\nC\n)\x81" + tensor + b"a"), made | {"c/0": (2,)})
+        slots = read(b"cm\nC\n)\x81N}" + text("a") + tensor + b"s\x86b")
+        self.assertIn((2,), slots.values())
+        self.assertEqual(
+            read(b"cm\nC\n)\x81" + text("a") + b"K\x01s" + b"}" + text("b") + b"Nsb"),
+            {"c": named | {"items": {"a": 1}, "state": {"b": None}}},
+        )
+        layout = b"ctorch.serialization\n_get_layout\n" + text("torch.sparse_csr") + b"\x85R"
+        self.assertEqual(
+            read(b"ctorch._utils\n_rebuild_sparse_tensor\n" + layout + b"(" + 3 * tensor + b"K\x02K\x02\x86t\x86R"),
+            {"c/crow_indices": (2,), "c/col_indices": (2,), "c/values": (2,), "c/size": [2, 2], "c/layout": "torch.sparse_csr"},
+        )
+        for integer in (2**63, -(2**63) - 1, 2**64, -(2**100), 10**27, 2**999):
+            long = integer.to_bytes(126, "little", signed=True)
+            self.assertEqual(read(b"\x8a" + bytes([len(long)]) + long), {"c": integer})
+        self.assertEqual(read(b"]C\x02\x00\xffa"), {"c": [{"bytes": "00ff"}]})
 
     def test_a_dry_run_writes_nothing(self):
         run = self.save()

@@ -168,7 +168,7 @@ class Callbacks(support.InDirectory):
             found = self.both(rank)
         [[(asked, kind, told)], [(failed, own_kind, _)]] = found
         self.assertEqual((failed, own_kind, asked, kind), (1, TypeError, 2, pawl.PeerFailed))
-        self.assertRegex(told, r"rank 1 \(.*TypeError: must be real number")
+        self.assertRegex(told, r"rank 1 \(.*TypeError: metrics")
         self.assertEqual([info.step for info in pawl.ls(self.run_path) if info.status == "committed"], [3])
 
     def test_what_a_callback_raises_is_the_cause(self):

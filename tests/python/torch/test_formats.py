@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of PyTorch as pawl reads them, and files that pawl writes as PyTorch and others read them: bit for bit."""
+
+import collections
+import dataclasses
+import io
+import json
+import math
+import pickle
+import struct
+import tarfile
+import warnings
+import zipfile
+
+import support  # first: it finds the package
+import numpy
+import safetensors.torch
+import torch
+import torch.distributed.checkpoint as dcp
+
+import pawl
+
+warnings.filterwarnings("ignore")
+
+#: By the names that pawl has for them; and those that came after the older format.
+TYPES = {
+    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
+    "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64,
+    "C64": torch.complex64,
+}  # fmt: skip
+NEWER = {
+    "U16": torch.uint16, "U32": torch.uint32, "U64": torch.uint64, "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2, "F8_E4M3FNUZ": torch.float8_e4m3fnuz, "F8_E5M2FNUZ": torch.float8_e5m2fnuz,
+    "F8_E8M0": torch.float8_e8m0fnu,
+}  # fmt: skip
+NAMES = {dtype: name for name, dtype in (TYPES | NEWER).items()}
+LISTED = {torch.complex128: "C128", torch.complex32: "C32", torch.quint8: "QUINT8", torch.qint8: "QINT8"}
+
+
+def numbers(dtype, *shape):
+    """Any bytes that are elements of the type."""
+    count = math.prod(shape) * dtype.itemsize
+    found = torch.randint(0, 2 if dtype == torch.bool else 256, (count,), dtype=torch.uint8)
+    return found.view(dtype).reshape(shape)
+
+
+def layouts(dtype):
+    """The ways in which a tensor may lie in its storage."""
+    base, cube = numbers(dtype, 6, 4), numbers(dtype, 2, 3, 4)
+    return {
+        "whole": base, "same": base, "transposed": base.t(), "row": base[2], "column": base[:, 1],
+        "steps": base[::2, 1:3], "scalar": base[3, 2], "empty": base[:0], "expanded": base[:1].expand(5, 4),
+        "permuted": cube.permute(2, 0, 1), "channels": numbers(dtype, 2, 3, 4, 5).to(memory_format=torch.channels_last),
+        "windows": numbers(dtype, 9).as_strided((3, 4), (2, 1), 1), "many": numbers(dtype, 1, 2, 1, 3, 1, 2, 1),
+    }  # fmt: skip
+
+
+def raw(tensor):
+    """The bytes of its elements, dense and row-major."""
+    dense = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1))
+    return bytes(dense.view(torch.uint8).numpy())
+
+
+def key(one):
+    text = one if isinstance(one, str) else json.dumps(one)
+    return text.replace("%", "%25").replace("/", "%2F")
+
+
+def has_tensor(one):
+    inner = one.values() if isinstance(one, dict) else one if isinstance(one, (list, tuple)) else ()
+    return isinstance(one, torch.Tensor) or any(map(has_tensor, inner))
+
+
+def as_json(one):
+    if isinstance(one, dict):
+        return {k if isinstance(k, str) else key(k): as_json(v) for k, v in one.items()}
+    if isinstance(one, float) and not math.isfinite(one):
+        return str(one)
+    return [as_json(v) for v in one] if isinstance(one, (list, tuple)) else one
+
+
+def flat(one, name=""):
+    """What pawl should find: entries by their names."""
+    if isinstance(one, torch.Tensor):
+        return {name or "object": one}
+    if isinstance(one, dict) and (one or not name):
+        parts = [(key(k), v) for k, v in one.items()]
+    elif has_tensor(one):
+        parts = [(str(i), v) for i, v in enumerate(one)]
+    else:
+        return {name or "object": as_json(one) if isinstance(one, (list, tuple, dict)) else one}
+    found = {}
+    for k, v in parts:
+        found |= flat(v, f"{name}/{k}" if name else k)
+    return found
+
+
+class Formats(support.InDirectory):
+    def assert_holds(self, path, state):
+        """The checkpoint has what is in a nested state, and nothing else."""
+        expected = flat(state)
+        with pawl.open(path) as found:
+            self.assertEqual(sorted(found), sorted(expected, key=str.encode))
+            for name, value in expected.items():
+                with self.subTest(path=path.name, entry=name):
+                    self.assert_entry(found, name, value)
+        result = pawl.verify(path)
+        self.assertTrue(result.ok, result)
+
+    def assert_entry(self, found, name, value):
+        if not isinstance(value, torch.Tensor):
+            same = isinstance(value, float) and math.isnan(value) and math.isnan(found[name])
+            self.assertTrue(same or (found[name] == value and type(found[name]) is type(value)), found[name])
+            return
+        entry = found.entry(name)
+        listed = LISTED.get(value.dtype)
+        self.assertEqual((entry.dtype, entry.shape), (listed or NAMES[value.dtype], tuple(value.shape)))
+        if listed is None:
+            self.assertEqual(bytes(found[name].read().buffer), raw(value))
+
+    def save(self, name, state, old=False):
+        path = self.directory / name
+        torch.save(state, path, _use_new_zipfile_serialization=not old)
+        return path
+
+    def both(self, name, state):
+        """As the files of today and those before PyTorch 1.6: what torch.load finds in them."""
+        for old in (False, True):
+            path = self.save(f"{name}-{'old' if old else 'new'}.pt", state, old)
+            self.assert_holds(path, torch.load(path, weights_only=True))
+
+
+def trained(make):
+    """What an optimizer has after two steps, with its model and a schedule."""
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.PReLU())
+    optimizer = make(model.parameters())
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    for _ in range(2):
+
+        def closure():
+            optimizer.zero_grad()
+            loss = model(torch.randn(5, 4)).square().sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        schedule.step()
+    return {
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict(),
+        "epoch": 2, "loss": 0.25, "rng": torch.get_rng_state(),
+    }  # fmt: skip
+
+
+class TestReading(Formats):
+    """What torch.save wrote."""
+
+    def test_types_and_layouts(self):
+        for name, dtype in TYPES.items():
+            self.both(name, layouts(dtype))
+        for name, dtype in NEWER.items():
+            path = self.save(f"{name}.pt", layouts(dtype))
+            self.assert_holds(path, torch.load(path, weights_only=True))
+
+    def test_types_that_are_listed(self):
+        quantized = torch.quantize_per_tensor(torch.randn(3, 2), 0.1, 3, torch.quint8)
+        state = {"c128": torch.zeros(2, dtype=torch.complex128), "q": quantized}
+        path = self.save("listed.pt", state)
+        self.assert_holds(path, state)
+        with pawl.open(path) as found, self.assertRaisesRegex(pawl.UsageError, "cannot be read"):
+            found["q"].read()
+
+    def test_tensors_that_are_changed_when_they_are_read(self):
+        """PyTorch saves a conjugated view as what it is of, with a note."""
+        real = torch.tensor([1.0, 2.0])
+        state = {
+            "c": torch.tensor([1 + 2j]).conj(),
+            "n": torch._neg_view(real),
+            "i": torch.tensor([1 + 2j]).conj().imag,
+        }
+        path = self.save("views.pt", state)
+        with pawl.open(path) as found:
+            self.assertEqual([found.entry(k).dtype for k in state], ["C64_CONJ", "NEGATED", "NEGATED"])
+        resolved = {k: v.resolve_conj().resolve_neg().clone() for k, v in state.items()}
+        path = self.save("resolved.pt", resolved)
+        self.assert_holds(path, resolved)
+
+    def test_optimizers_and_schedules(self):
+        kinds = {
+            "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+            "adam": lambda p: torch.optim.Adam(p, amsgrad=True),
+            "adamw": lambda p: torch.optim.AdamW(p, lr=torch.tensor(0.01), weight_decay=0.1),
+            "rmsprop": lambda p: torch.optim.RMSprop(p, centered=True, momentum=0.5),
+            "adagrad": torch.optim.Adagrad, "adadelta": torch.optim.Adadelta, "adamax": torch.optim.Adamax,
+            "nadam": torch.optim.NAdam, "radam": torch.optim.RAdam, "rprop": torch.optim.Rprop,
+            "lbfgs": lambda p: torch.optim.LBFGS(p, max_iter=3),
+        }  # fmt: skip
+        for name, make in kinds.items():
+            self.both(name, trained(make))
+
+    def test_modules_and_what_is_around_them(self):
+        torch.manual_seed(2)
+        for module in (torch.nn.LSTM(3, 4, 2), torch.nn.MultiheadAttention(8, 2), torch.nn.Embedding(5, 3),
+                       torch.nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last)):  # fmt: skip
+            self.both(type(module).__name__, module.state_dict())
+        values = {
+            "none": None, "yes": True, "big": 2**64 - 1, "bigger": -(2**70), "small": -5, "nan": math.nan,
+            "inf": math.inf, "text": "l\xe4mp\n/%", "bytes": b"\0\xff", "list": [1, [2.5, None], {"a": (1, math.inf)}],
+            "empty": {}, "nothing": [], "a/b%2F": {3: {"x.y": 1}, True: 0, None: 1}, "long": list(range(300)),
+            "mixed": [torch.ones(2), {"t": torch.zeros(1), "n": 1}, "x"], "p": torch.nn.Parameter(torch.ones(2)),
+        }  # fmt: skip
+        for protocol in (2, 3, 4, 5):
+            path = self.directory / f"values-{protocol}.pt"
+            torch.save(values, path, pickle_protocol=protocol)
+            self.assert_holds(path, values)
+        self.both("tensor", torch.arange(4))
+        self.both("list", [torch.arange(4), 5])
+
+    def test_sparse_tensors(self):
+        dense = torch.tensor([[0.0, 2, 0, 0], [3, 0, 0, 4]])
+        state = {"coo": dense.to_sparse(), "csr": dense.to_sparse_csr(), "csc": dense.to_sparse_csc(),
+                 "bsr": dense.to_sparse_bsr((2, 2))}  # fmt: skip
+        with pawl.open(self.save("sparse.pt", state)) as found:
+            parts = {
+                "coo/indices": state["coo"].indices(), "coo/values": state["coo"].values(), "coo/is_coalesced": True,
+                "csr/crow_indices": state["csr"].crow_indices(), "csr/col_indices": state["csr"].col_indices(),
+                "csr/values": state["csr"].values(), "csc/ccol_indices": state["csc"].ccol_indices(),
+                "csc/row_indices": state["csc"].row_indices(), "bsr/values": state["bsr"].values(),
+                **{f"{k}/size": [2, 4] for k in state}, **{f"{k}/layout": f"torch.sparse_{k}" for k in state},
+            }  # fmt: skip
+            for name, value in parts.items():
+                self.assert_entry(found, name, value)
+
+    def test_objects_with_tensors(self):
+        """torch.load wants to execute such a file; pawl shows what is in it."""
+        pair = collections.namedtuple("pair", "a b")
+        globals()["pair"] = pair
+        pair.__module__ = __name__
+        module = torch.nn.Linear(2, 1)
+        state = {"pair": pair(torch.ones(2), 3), "net": module, "order": collections.OrderedDict(w=torch.zeros(1)),
+                 "queue": collections.deque([1, 2]), "counts": collections.Counter("aab"),
+                 "default": collections.defaultdict(list, k=torch.ones(1)), "device": torch.device("cpu"),
+                 "dtype": torch.float16, "size": torch.Size([2, 3])}  # fmt: skip
+        with pawl.open(self.save("objects.pt", state)) as found:
+            self.assert_entry(found, "pair/__arguments__/0", torch.ones(2))
+            self.assertEqual(found["pair/__arguments__/1"], 3)
+            self.assert_entry(found, "net/_parameters/weight", module.weight)
+            self.assertEqual(found["net/__class__"], {"class": "torch.nn.modules.linear.Linear"})
+            self.assertEqual(found["net/in_features"], 2)
+            self.assert_entry(found, "order/w", torch.zeros(1))
+            self.assert_entry(found, "default/k", torch.ones(1))
+            self.assertEqual((found["queue"], found["counts/a"]), ([1, 2], 2))
+            self.assertEqual((found["device"], found["size"]), ("cpu", [2, 3]))
+            self.assertEqual(found["dtype"], {"global": "torch.float16"})
+
+    def test_a_hostile_file(self):
+        class Evil:
+            def __reduce__(self):
+                return print, ("executed",)
+
+        path = self.save("evil.pt", {"w": torch.ones(1), "x": Evil()})
+        with self.assertRaisesRegex(pawl.Unsupported, r"byte \d+: calls __builtin__.print; nothing was executed"):
+            pawl.open(path)
+
+    def test_zips_that_were_packed_again(self):
+        state = layouts(torch.int32)
+        path, packed = self.save("stored.pt", state), self.directory / "packed.pt"
+        with zipfile.ZipFile(path) as zipped, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as out:
+            for name in zipped.namelist():
+                out.writestr(name, zipped.read(name))
+        self.assert_holds(packed, state)
+
+    def test_the_first_format(self):
+        """A tar, as PyTorch 0.1 wrote it and torch.load reads it."""
+        values = torch.arange(6.0)
+        ids = {"w": 10, "t": 11, "part": 12}
+        storages = pickled(1) + pickled((4, "cpu", torch.FloatStorage)) + struct.pack("<q", 6) + raw(values)
+        storages += pickled([(5, 4, 2, 3)])
+        tensors = pickled(3)
+        for number, storage, size, stride, offset in ((10, 4, (2, 3), (3, 1), 0), (11, 4, (3, 2), (1, 3), 0),
+                                                      (12, 5, (2,), (1,), 1)):  # fmt: skip
+            tensors += pickled((number, storage, torch.FloatTensor)) + struct.pack("<i4x", len(size))
+            tensors += struct.pack(f"<{2 * len(size) + 1}q", *size, *stride, offset)
+        path = self.directory / "first.tar"
+        with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for name, data in (("sys_info", pickled({"little_endian": True})), ("storages", storages),
+                               ("tensors", tensors), ("pickle", pickled(ids, outside=set(ids.values())))):  # fmt: skip
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        loaded = torch.load(path, weights_only=False)
+        self.assertEqual(loaded["part"].tolist(), [3.0, 4.0])
+        self.assert_holds(path, loaded)
+
+
+def pickled(what, outside=()):
+    """As protocol 2; numbers that are outside become persistent ids."""
+
+    class Pickler(pickle._Pickler):
+        def persistent_id(self, one):
+            return one if isinstance(one, int) and one in outside else None
+
+    out = io.BytesIO()
+    Pickler(out, 2).dump(what)
+    return out.getvalue()
+
+
+class TestWriting(Formats):
+    """What pawl wrote."""
+
+    def convert(self, state, name, **options):
+        path = self.directory / name
+        pawl.convert(self.save("source.pt", state), path, **options)
+        return path
+
+    def test_torch_load(self):
+        state = {"types": {name: numbers(dtype, 3, 2) for name, dtype in (TYPES | NEWER).items()},
+                 "views": layouts(torch.float32), "training": trained(torch.optim.AdamW),
+                 "a.b": {"c/d": 1, "e": [1, None, "x"], "f": {"g": 2.5}}, "b": b"\0\1", "t": True}  # fmt: skip
+        path = self.convert(state, "m.pt", to="torch")
+        found = [torch.load(path, weights_only=True, mmap=mmap) for mmap in (False, True)]
+        self.assert_same(found[0], found[1])
+        for name, value in flat(state).items():
+            one = found[0]
+            for part in name.split("/"):
+                own = part.replace("%2F", "/").replace("%25", "%")
+                one = one[int(own)] if isinstance(one, list) else one[own]
+            with self.subTest(entry=name):
+                self.assert_loaded(one, value)
+        self.assert_holds(path, found[0])
+
+    def assert_loaded(self, one, value):
+        if isinstance(value, torch.Tensor):
+            self.assertEqual((one.dtype, one.shape, raw(one)), (value.dtype, value.shape, raw(value)))
+        else:
+            self.assertEqual(one, value)
+
+    def test_safetensors(self):
+        state = {name: numbers(dtype, 3, 2) for name, dtype in (TYPES | NEWER).items() if "FNUZ" not in name}
+        found = safetensors.torch.load_file(self.convert(state, "m.safetensors"))
+        self.assertEqual(found.keys(), state.keys())
+        for name, value in state.items():
+            self.assert_loaded(found[name], value)
+        self.assert_holds(self.directory / "m.safetensors", state)
+
+    def test_numpy(self):
+        state = {k: numbers(v, 3, 2) for k, v in (TYPES | NEWER).items() if not k.startswith(("BF", "F8"))}
+        with numpy.load(self.convert({"a": state, "n": 3}, "m.npz")) as found:
+            for name, value in state.items():
+                self.assertEqual((found[f"a/{name}"].tobytes(), found[f"a/{name}"].shape), (raw(value), (3, 2)))
+                self.assertEqual(found[f"a/{name}"].dtype, value.numpy().dtype)
+        self.assert_holds(self.directory / "m.npz", {"a": state, "n": 3})
+        value = numbers(torch.int16, 2, 3, 4)
+        found = numpy.load(self.convert({"w": value.permute(1, 2, 0)}, "w.npy"))
+        self.assertEqual((found.tobytes(), found.shape), (raw(value.permute(1, 2, 0)), (3, 4, 2)))
+
+    def test_dcp_load(self):
+        state = {"model": {"a.b": numbers(torch.bfloat16, 3, 2), "s": torch.tensor(3)}, "views": layouts(torch.int16),
+                 "lr": 0.5, "step": 7, "name": "x", "none": None}  # fmt: skip
+        path = self.convert(state, "d", to="dcp")
+        blank = {
+            "model": {k: torch.zeros_like(v) for k, v in state["model"].items()},
+            "lr": 0.0,
+            "step": 0,
+            "name": "",
+            "views": {k: torch.zeros(v.shape, dtype=v.dtype) for k, v in state["views"].items()},
+            "none": 1,
+        }
+        dcp.load(blank, checkpoint_id=path, no_dist=True)
+        for name, value in flat(state).items():
+            self.assert_loaded(flat(blank)[name], value)
+        self.assert_holds(path, state)
+
+
+RANKS = """
+import pathlib, sys
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.fsdp import fully_shard
+import pawl
+
+directory = pathlib.Path(sys.argv[1])
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+
+def job():
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Linear(5, 3))
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.randn(2, 6)).sum().backward()
+    optimizer.step()
+    parts = get_state_dict(model, optimizer)
+    return {"model": parts[0], "optimizer": parts[1], "step": 3}
+
+def whole(one):
+    if isinstance(one, dict):
+        return {k: whole(v) for k, v in one.items()}
+    if isinstance(one, list):
+        return [whole(v) for v in one]
+    return one.full_tensor() if hasattr(one, "full_tensor") else one
+
+state = job()
+expected = whole(state)
+dcp.save(state, checkpoint_id=directory / "saved")
+if dist.get_rank() == 0:
+    torch.save(expected, directory / "expected.pt")
+    pawl.convert(directory / "expected.pt", directory / "written", to="dcp")
+dist.barrier()
+for name in ("saved", "written"):
+    torch.manual_seed(1)
+    other = job()
+    dcp.load(other, checkpoint_id=directory / name)
+    found = whole(other)
+    for key, value in expected["model"].items():
+        assert torch.equal(found["model"][key], value), (name, key)
+    for key, slots in expected["optimizer"]["state"].items():
+        for slot, value in slots.items():
+            assert torch.equal(found["optimizer"]["state"][key][slot], value), (name, key, slot)
+    assert found["step"] == 3
+support.end_rank()
+"""
+
+
+SHARDS = """
+import sys
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (2,))
+dcp.save({"w": distribute_tensor(torch.arange(12.0).reshape(6, 2), mesh, [Shard(0)])}, checkpoint_id=sys.argv[1])
+support.end_rank()
+"""
+
+
+class TestDcp(Formats):
+    """Directories of torch.distributed.checkpoint."""
+
+    def test_what_one_process_saved(self):
+        state = {
+            "model": {"a.b": torch.randn(4, 3), "half": numbers(torch.bfloat16, 5)},
+            "step": 3,
+            "lr": 0.5,
+            "list": [1, torch.ones(2), {"k": torch.zeros(1)}],
+            "text": "x",
+            "none": None,
+            "empty": torch.zeros(0, 3),
+            "scalar": torch.tensor(2.0),
+            "view": torch.arange(12).reshape(3, 4).t(),
+            "a/b": torch.ones(1),
+        }
+        dcp.save(state, checkpoint_id=self.directory / "d", no_dist=True)
+        self.assert_holds(self.directory / "d", state)
+
+    def test_chunks_that_do_not_make_up_a_tensor(self):
+        path = self.directory / "d"
+        self.program(SHARDS, path, ranks=2)
+        whole = (path / ".metadata").read_bytes()
+        for change in ("missing", "moved"):
+            metadata = pickle.loads(whole)
+            index = next(one for one in metadata.storage_data if one.fqn == "w" and one.offset[0] > 0)
+            place = metadata.storage_data.pop(index)
+            if change == "moved":
+                metadata.storage_data[dataclasses.replace(index, offset=torch.Size([index.offset[0] - 1, 0]))] = place
+            (path / ".metadata").write_bytes(pickle.dumps(metadata, 2))
+            with pawl.open(path) as found, self.assertRaisesRegex(pawl.Damaged, "pieces of a tensor"):
+                found["w"].read()
+        (path / ".metadata").write_bytes(whole)
+        self.assert_holds(path, {"w": torch.arange(12.0).reshape(6, 2)})
+        (path / "__1_0.distcp").unlink()
+        with self.assertRaisesRegex(pawl.Damaged, "a file that the metadata names is missing"):
+            pawl.open(path)
+
+    def test_shards_of_several_ranks(self):
+        """Saved by two ranks that shard all of it, and resharded from what pawl wrote."""
+        self.program(RANKS, self.directory, ranks=2)
+        expected = torch.load(self.directory / "expected.pt", weights_only=True)
+        with pawl.open(self.directory / "saved") as found:
+            self.assertGreater(found.entry("model/0.weight").pieces, 1)
+            for name, value in flat({k: expected[k] for k in ("model", "step")}).items():
+                self.assert_entry(found, name, value)
+            for name, value in flat(expected["optimizer"]["state"]).items():
+                self.assert_entry(found, f"optimizer/state/{name}", value)
+        self.assertTrue(pawl.verify(self.directory / "saved").ok)
+        self.assert_holds(self.directory / "written", expected)
+
+
+if __name__ == "__main__":
+    support.main()
