@@ -8,6 +8,7 @@
 #   make demo-torch     a small GPT in PyTorch, killed 20 times, plain and on 2 ranks (8 minutes)
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-torch      the Python package with PyTorch and its friends, from PyPI into build/torch
+#   make check-formats    other tools' checkpoints, with those tools, from PyPI into build/formats
 #   make check-wheel      the wheel in an environment of its own: what it asks for, the README's Python
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
 #   make proofs     the long form of the proofs, on all cores; table, and build/proofs.json
@@ -65,6 +66,11 @@ check-torch:
 	@tools/setup build example test python torch
 	@$(call BUILD,release)
 	@tools/test release torch
+
+check-formats:
+	@tools/setup build example test python formats
+	@$(call BUILD,release)
+	@tools/test release formats
 
 check-threads:
 	@tools/setup build example test python
@@ -138,5 +144,5 @@ clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw \
 	    build/wheel-check
 
-.PHONY: release demo demo-ranks demo-torch check check-torch check-threads proofs powerloss bench bench-quick \
-    bench-torch asan tsan fuzz lint abi format docs wheel check-wheel install clean
+.PHONY: release demo demo-ranks demo-torch check check-torch check-formats check-threads proofs powerloss bench \
+    bench-quick bench-torch asan tsan fuzz lint abi format docs wheel check-wheel install clean

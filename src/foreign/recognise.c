@@ -156,6 +156,14 @@ static const struct {
     {is_named_as_bundle, &format_tensorflow},
 };
 
+/* Looked for last, since it reads on, until the end of the file. */
+static pawl_status is_hdf5_behind_a_block(store *s, const looked *l, bool *out, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *file = NULL;
+    uint64_t ignored;
+    TRY(store_open(s, l->name, STORE_READ, &file, err));
+    return hdf5_locate(file, 0, l->size, &ignored, out, err);
+}
+
 /* ---- what none of them is ------------------------------------------------------------------- */
 
 /* The first bytes as they can be shown: "abc", or 89 48 44 46. */
@@ -235,7 +243,10 @@ static pawl_status recognise(store *s, const char *name, const archive_format **
             return PAWL_OK;
         }
     }
-    return is_nothing_known(s, &l, err);
+    bool found;
+    TRY(is_hdf5_behind_a_block(s, &l, &found, err));
+    *out = &format_hdf5;
+    return found ? PAWL_OK : is_nothing_known(s, &l, err);
 }
 
 /* ---- without opening ------------------------------------------------------------------------ */

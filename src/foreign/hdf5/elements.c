@@ -137,6 +137,18 @@ static bool is_filtered(const hdf5_layout *l, const hdf5_chunk *chunk) {
     return (chunk->mask & ((1u << l->filters.count) - 1)) != (1u << l->filters.count) - 1;
 }
 
+/* Whoever reads two files by turns reads a block of each again and again. So where some chunks are
+ * read from the stream, since they are cut, small ones are read from it, too. */
+static bool is_read_in_place(const gathering *g, const box *b) {
+    bool small = g->layout->chunk_bytes < FORMAT_BLOCK_BYTES;
+    for (int d = 1; small && d < b->ndim; d++) {
+        if (g->e->space->shape[d] % g->layout->chunk[d] != 0) {
+            return false;
+        }
+    }
+    return is_prefix(g, b);
+}
+
 static bool is_cut(const gathering *g, const box *b) {
     return !is_prefix(g, b) || (b->ndim > 0 && b->extent[0] != g->layout->chunk[0]);
 }
@@ -171,7 +183,7 @@ static pawl_status add_chunk(gathering *g, const box *grid, hdf5_chunk chunk, pa
                      chunk.stored > 2 * (uint64_t)FOREIGN_MAX_CHUNK)) {
         return chunk_too_large(g, &chunk, err);
     }
-    if (!filtered && is_prefix(g, &b) && is_direct(g->f, g->e->type, chunk.at)) {
+    if (!filtered && is_read_in_place(g, &b) && is_direct(g->f, g->e->type, chunk.at)) {
         return add_part(g, &b, chunk.at, true, &bytes, err);
     }
     return add_streamed(g, &b, &chunk, err);

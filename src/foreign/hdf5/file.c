@@ -174,15 +174,23 @@ bool hdf5_looks_like(const uint8_t *head, size_t n) {
     return n >= HDF5_SIGNATURE_BYTES && memcmp(head, HDF5_SIGNATURE, HDF5_SIGNATURE_BYTES) == 0;
 }
 
-/* At byte 0, 512, 1024, ...: what lies before is the user's. */
-static pawl_status find_signature(hdf5_file *f, pawl_error *err) {
+pawl_status hdf5_locate(store_file *file, uint64_t offset, uint64_t bytes, uint64_t *out,
+                        bool *found, pawl_error *err) {
     uint8_t head[HDF5_SIGNATURE_BYTES];
-    for (uint64_t at = 0; at + sizeof(head) <= f->place.bytes; at = at == 0 ? 512 : at * 2) {
-        TRY(store_read(f->opened, f->place.offset + at, head, sizeof(head), err));
-        if (hdf5_looks_like(head, sizeof(head))) {
-            f->base = f->place.offset + at;
-            return PAWL_OK;
-        }
+    *found = false;
+    for (uint64_t at = 0; at + sizeof(head) <= bytes && !*found; at = at == 0 ? 512 : at * 2) {
+        TRY(store_read(file, offset + at, head, sizeof(head), err));
+        *found = hdf5_looks_like(head, sizeof(head));
+        *out = offset + at;
+    }
+    return PAWL_OK;
+}
+
+static pawl_status find_signature(hdf5_file *f, pawl_error *err) {
+    bool found;
+    TRY(hdf5_locate(f->opened, f->place.offset, f->place.bytes, &f->base, &found, err));
+    if (found) {
+        return PAWL_OK;
     }
     hdf5_refuse(f, PAWL_EDAMAGED, f->place.offset, HDF5_SIGNATURE_BYTES, err,
                 "it does not begin as HDF5 files do");
@@ -221,7 +229,7 @@ static pawl_status read_old(hdf5_file *f, cursor *c, unsigned version, superbloc
     TRY(hdf5_address(f, c, &ignored, err)); /* free space */
     TRY(hdf5_address(f, c, &out->end, err));
     TRY(hdf5_address(f, c, &out->driver, err));
-    TRY(hdf5_address(f, c, &ignored, err)); /* the name of the root group */
+    TRY(hdf5_length(f, c, &ignored, err)); /* the name of the root group */
     return hdf5_address(f, c, &out->root, err);
 }
 

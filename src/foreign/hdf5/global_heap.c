@@ -4,10 +4,15 @@
 
 #define OBJECTS 65536u /* a number has two bytes */
 
+/* Heads of a heap, and of an object in it, have a length, and end at a multiple of 8. */
+static size_t head_bytes(const hdf5_file *f) {
+    return (8 + (size_t)f->length_bytes + 7) / 8 * 8;
+}
+
 /* Notes where each object begins. The one of number 0 is what is free, and is the last. */
 static pawl_status find_objects(hdf5_file *f, cursor *c, pawl_error *err) {
     uint32_t *objects = f->collection.objects;
-    size_t head = 8 + f->length_bytes;
+    size_t head = head_bytes(f);
     memset(objects, 0, OBJECTS * sizeof(*objects));
     while (cursor_left(c) >= head) {
         uint64_t number, bytes, ignored;
@@ -18,6 +23,7 @@ static pawl_status find_objects(hdf5_file *f, cursor *c, pawl_error *err) {
         if (number == 0) {
             return PAWL_OK;
         }
+        c->at = at + head;
         uint64_t padded = bytes <= c->size ? (bytes + 7) / 8 * 8 : bytes;
         if (objects[number] != 0 || padded > cursor_left(c)) {
             return hdf5_refuse(f, PAWL_EDAMAGED, c->base + at, head, err,
@@ -44,7 +50,7 @@ static pawl_status load_collection(hdf5_file *f, uint64_t address, pawl_error *e
     TRY(hdf5_begin(f, &c, "GCOL", 1, err));
     TRY(hdf5_skip(&c, 3, err));
     TRY(hdf5_length(f, &c, &bytes, err));
-    size_t head = c.at;
+    size_t head = head_bytes(f);
     if (bytes < head) {
         return hdf5_refuse(f, PAWL_EDAMAGED, c.base, head, err, "a global heap that is too short");
     }
@@ -80,6 +86,7 @@ pawl_status hdf5_variable(hdf5_file *f, cursor *reference, hdf5_bytes *out, pawl
     cursor c = cursor_of(h->bytes.data, h->bytes.size, f->base + address, "global heap");
     c.at = h->objects[number] + 8;
     TRY(hdf5_length(f, &c, &bytes, err));
+    c.at = h->objects[number] + head_bytes(f);
     if (bytes < length) {
         return hdf5_refuse(f, PAWL_EDAMAGED, at, 8 + f->offset_bytes, err,
                            "a text is longer than its object of the global heap");

@@ -48,7 +48,7 @@ static pawl_status name_at(const symbols *s, uint64_t offset, uint64_t position,
 static pawl_status take_symbol(symbols *s, cursor *c, pawl_error *err) {
     uint64_t offset, kind, to;
     hdf5_link link = {.kind = HDF5_HARD, .at = c->base + c->at};
-    TRY(hdf5_number(c, s->f->offset_bytes, &offset, err));
+    TRY(hdf5_length(s->f, c, &offset, err));
     TRY(hdf5_address(s->f, c, &link.address, err));
     TRY(hdf5_number(c, 4, &kind, err));
     TRY(hdf5_skip(c, 4, err));
@@ -73,7 +73,7 @@ static pawl_status take_symbol(symbols *s, cursor *c, pawl_error *err) {
 
 static pawl_status read_symbols(symbols *s, uint64_t address, pawl_error *err) {
     CLEANUP(buffer_free) buffer node = {0};
-    size_t each = 2 * s->f->offset_bytes + 24;
+    size_t each = s->f->length_bytes + s->f->offset_bytes + 24;
     cursor c;
     uint64_t count;
     TRY(hdf5_load(s->f, address, 8, "symbol table node", &node, &c, err));

@@ -31,6 +31,9 @@ pawl_status hdf5_add(archive *a, const hdf5_place *place, hdf5_usage *usage, paw
     PAWL_MUST_CHECK;
 /* By its first bytes. */
 bool hdf5_looks_like(const uint8_t *head, size_t n);
+/* Where a file of so many bytes begins: at byte 0, 512, 1024, ...; before it lies the user's. */
+pawl_status hdf5_locate(store_file *file, uint64_t offset, uint64_t bytes, uint64_t *out,
+                        bool *found, pawl_error *err) PAWL_MUST_CHECK;
 /* archive_format.read: a->name is the file. */
 pawl_status hdf5_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
 /* archive_format.verify: unpacks all chunks, of all HDF5 files of the archive. */

@@ -212,20 +212,21 @@ static const struct {
     const char *type;
     uint32_t bytes, swapped; /* of each number in it */
 } types[] = {
-    {"b1", PAWL_BOOL, NULL, 1, 1}, {"i1", PAWL_I8, NULL, 1, 1},  {"u1", PAWL_U8, NULL, 1, 1},
-    {"i2", PAWL_I16, NULL, 2, 2},  {"u2", PAWL_U16, NULL, 2, 2}, {"i4", PAWL_I32, NULL, 4, 4},
-    {"u4", PAWL_U32, NULL, 4, 4},  {"i8", PAWL_I64, NULL, 8, 8}, {"u8", PAWL_U64, NULL, 8, 8},
-    {"f2", PAWL_F16, NULL, 2, 2},  {"f4", PAWL_F32, NULL, 4, 4}, {"f8", PAWL_F64, NULL, 8, 8},
-    {"c8", PAWL_C64, NULL, 8, 4},  {"c16", 0, "C128", 16, 8},    {"f12", 0, "F96", 12, 12},
-    {"f16", 0, "F128", 16, 16},    {"c24", 0, "C192", 24, 12},   {"c32", 0, "C256", 32, 16},
+    {"b1", PAWL_BOOL, NULL, 1, 1},    {"i1", PAWL_I8, NULL, 1, 1},  {"u1", PAWL_U8, NULL, 1, 1},
+    {"i2", PAWL_I16, NULL, 2, 2},     {"u2", PAWL_U16, NULL, 2, 2}, {"i4", PAWL_I32, NULL, 4, 4},
+    {"u4", PAWL_U32, NULL, 4, 4},     {"i8", PAWL_I64, NULL, 8, 8}, {"u8", PAWL_U64, NULL, 8, 8},
+    {"f2", PAWL_F16, NULL, 2, 2},     {"f4", PAWL_F32, NULL, 4, 4}, {"f8", PAWL_F64, NULL, 8, 8},
+    {"c8", PAWL_C64, NULL, 8, 4},     {"c16", 0, "C128", 16, 8},    {"f12", 0, "F96", 12, 12},
+    {"f16", 0, "F128", 16, 16},       {"c24", 0, "C192", 24, 12},   {"c32", 0, "C256", 32, 16},
+    {"f1", PAWL_F8_E5M2, NULL, 1, 1}, /* of ml_dtypes, whose others are V1 */
     {"O", 0, "OBJECT", 0, 1},
 };
 
-/* "V2", "S10", "U5", "M8[ns]": how many bytes? False: it is none of them. */
+/* "V2", "W4", "S10", "U5", "M8[ns]": how many bytes? False: it is none of them. */
 static bool is_other_type(span s, uint32_t *bytes) {
     uint64_t n = 0;
     size_t at = 1;
-    if (s.n < 2 || s.n >= FORMAT_MAX_TYPE_NAME || strchr("VSaUMm", s.text[0]) == NULL ||
+    if (s.n < 2 || s.n >= FORMAT_MAX_TYPE_NAME || strchr("VWSaUMm", s.text[0]) == NULL ||
         s.text[0] == '\0') {
         return false;
     }

@@ -11,7 +11,7 @@ import unittest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "python"
 SOURCE = PACKAGE.parent
-sys.path.insert(0, str(PACKAGE))
+sys.path[:0] = [str(PACKAGE), str(SOURCE / "tests/python")]
 
 
 def numpy_or_skip():

@@ -7,8 +7,6 @@ import os
 import pathlib
 import signal
 import struct
-import subprocess
-import sys
 import threading
 import unittest
 import zipfile
@@ -119,7 +117,9 @@ class Converting(support.InDirectory):
                 with pawl.open(run) as one, pawl.open(back) as other:
                     for name in one:
                         if hasattr(one[name], "shape"):
-                            self.assertEqual(other[name].read().buffer.tobytes(), one[name].read().buffer.tobytes(), name)
+                            self.assertEqual(
+                                other[name].read().buffer.tobytes(), one[name].read().buffer.tobytes(), name
+                            )
 
     def test_every_ordered_pair(self):
         """Of the formats that are written: each into each other, and back."""
@@ -144,7 +144,7 @@ class Converting(support.InDirectory):
                         else:
                             self.assertEqual(sorted(other), sorted(one))
                         for name in names:
-                            mine, its = one[name], other[list(other)[0] if "npy" in (first, then) else name]
+                            mine, its = one[name], other[next(iter(other)) if "npy" in (first, then) else name]
                             self.assertEqual((its.dtype, its.shape), (mine.dtype, mine.shape))
                             self.assertEqual(its.read().buffer.tobytes(), mine.read().buffer.tobytes())
 

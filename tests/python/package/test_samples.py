@@ -8,41 +8,13 @@ import pathlib
 import unittest
 
 import support
+from tensorflow_names import name_of
 
 import pawl
 
 SAMPLES = pathlib.Path(os.environ.get("PAWL_SAMPLES_DIR", support.SOURCE.parent / "shared/samples"))
 #: Types that pawl lists, and does not read.
 UNREAD = {"C128", "INT4", "UINT4", "INT2", "UINT2", "F4_E2M1", "F8_E4M3B11FNUZ", "VARIANT", "RESOURCE"}
-ATTRIBUTES, VALUE, SLOT = "/.ATTRIBUTES/", "VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
-
-
-def component(text):
-    """As it was before TensorFlow escaped it, and as pawl escapes it."""
-    plain, at = "", 0
-    while at < len(text):
-        two = text[at] == "." and text[at + 1 : at + 2] in (".", "S")
-        plain += ("." if text[at + 1] == "." else "/") if two else text[at]
-        at += 2 if two else 1
-    escaped = "".join(c if ord(c) >= 32 and c not in "%/\x7f" else f"%{ord(c):02X}" for c in plain)
-    return "%2E" + escaped[1:] if plain in (".", "..") else escaped
-
-
-def path(text):
-    return "/".join(component(part) for part in text.split("/"))
-
-
-def name_of(key):
-    """The name that an entry has whose key in TensorFlow is that."""
-    before, found, attribute = key.partition(ATTRIBUTES)
-    if not found:
-        return key.replace("%", "%25")
-    variable, slot, rest = before.partition(SLOT)
-    if slot and attribute == VALUE:
-        optimizer, _, last = rest.rpartition("/")
-        return f"{path(optimizer)}/{path(variable)}/{component(last)}"
-    name = path(before) if before else ""
-    return (name if attribute == VALUE else f"{name}/{component(attribute)}") or "value"
 
 
 @unittest.skipUnless(SAMPLES.is_dir(), f"there are no samples at {SAMPLES}")

@@ -4,6 +4,7 @@
 
 #include "lib/failing_memory.h"
 
+#include "foreign/foreign.h"
 #include "foreign/hdf5/chunk_unpack.h"
 
 static int set_up(void **state) {
@@ -56,7 +57,7 @@ static void check_numbers(struct source *w) {
 }
 
 static void test_numbers_of_all_types(void **state) {
-    static const char *const names[] = {"numbers.h5", "numbers_new.h5"};
+    static const char *const names[] = {"numbers.h5", "numbers_new.h5", "sizes84.h5", "sizes48.h5"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         struct source *w = open_sample(*state, names[i]);
         check_numbers(w);
@@ -179,7 +180,11 @@ static void test_many_links_and_attributes(void **state) {
 
 static void test_a_file_behind_a_block_of_the_user(void **state) {
     static const double x[] = {1, 2};
+    struct pawl_error err = ERROR_INIT;
     struct source *w = open_sample(*state, "userblock.h5");
+    assert_tensor(w, "x", x);
+    source_destroy(w);
+    assert_ok(foreign_open(*state, false, "userblock.h5", false, &w, &err), &err);
     assert_tensor(w, "x", x);
     source_destroy(w);
 }

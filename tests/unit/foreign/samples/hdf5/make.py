@@ -74,6 +74,14 @@ def growing(f):
     f.attrs["large"] = numpy.arange(1200, dtype=">i4")
 
 
+def with_sizes(name, offsets, lengths, fill):
+    """A file whose addresses and lengths have so many bytes."""
+    properties = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    properties.set_sizes(offsets, lengths)
+    with h5py.File(h5py.h5f.create(name.encode(), h5py.h5f.ACC_TRUNC, properties)) as f:
+        fill(f)
+
+
 def make(name, fill, **options):
     with h5py.File(name, "w", **options) as f:
         fill(f)
@@ -89,4 +97,6 @@ make("chunks_new.h5", chunks, libver="latest")
 make("many_new.h5", many, libver="latest")
 make("growing_new.h5", growing, libver="latest")
 make("links_new.h5", links, libver="latest")
+with_sizes("sizes84.h5", 8, 4, numbers)
+with_sizes("sizes48.h5", 4, 8, numbers)
 make("userblock.h5", lambda f: f.create_dataset("x", data=[1.0, 2.0]), userblock_size=512)
