@@ -222,6 +222,32 @@ const graph_attribute *graph_find(const object_graph *g, bundle_text key) {
     return NULL;
 }
 
+bool graph_is_ending(const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        bool letter = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z');
+        bool digit = text[i] >= '0' && text[i] <= '9';
+        if (!letter && !digit && text[i] != '-' && text[i] != '_') {
+            return false;
+        }
+    }
+    return n > 0 && n <= GRAPH_MAX_ENDING;
+}
+
+const graph_attribute *graph_find_whole(const object_graph *g, bundle_text key,
+                                        bundle_text *ending) {
+    for (size_t n = 1; n < key.n && n <= GRAPH_MAX_ENDING; n++) {
+        *ending = (bundle_text){key.bytes + key.n - n, n};
+        if (!graph_is_ending((const char *)ending->bytes, n)) {
+            break;
+        }
+        const graph_attribute *a = graph_find(g, (bundle_text){key.bytes, key.n - n});
+        if (a != NULL && !bundle_text_is(a->name, GRAPH_VALUE)) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
 /* ---- the way to each object ----------------------------------------------------------------- */
 
 uint32_t graph_child_of(const object_graph *g, uint32_t node, const char *name) {

@@ -69,6 +69,12 @@ pawl_status graph_decode(const uint8_t *bytes, size_t n, object_graph *out, pawl
 void graph_free(object_graph *g);
 /* NULL: no object has such a key. */
 const graph_attribute *graph_find(const object_graph *g, bundle_text key);
+/* The value whose parts, tensors of their own, have keys that begin with its key, as the keys and
+ * values of a table do: NULL: none. `ending` is the rest. */
+#define GRAPH_MAX_ENDING 32u
+const graph_attribute *graph_find_whole(const object_graph *g, bundle_text key,
+                                        bundle_text *ending);
+bool graph_is_ending(const char *text, size_t n);
 bool bundle_text_is(bundle_text text, const char *what);
 int bundle_text_compare(bundle_text a, bundle_text b);
 /* The child of that name; GRAPH_NOBODY. */

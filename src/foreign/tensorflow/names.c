@@ -110,14 +110,19 @@ static pawl_status name_by_graph(archive *a, const bundle *b, object_graph *g, b
                                  bundle_name *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer name = {0};
     const graph_attribute *attribute = graph_find(g, key);
+    bundle_text ending = {key.bytes, 0};
     bool named = false;
     if (attribute == NULL) {
-        return PAWL_OK;
+        attribute = graph_find_whole(g, key, &ending);
+        if (attribute == NULL || bundle_find(b, attribute->key.bytes, attribute->key.n) != NULL) {
+            return PAWL_OK;
+        }
     }
     TRY(graph_name(g, attribute, &name, &named, err));
     if (!named) {
         return PAWL_OK;
     }
+    TRY(buffer_append(&name, ending.bytes, ending.n, err));
     TRY(keep(a, &name, &out->name, err));
     out->role = graph_role(g, attribute);
     return out->role == PAWL_ROLE_SLOT

@@ -223,14 +223,29 @@ static bool take_lengths(cursor *c, uint64_t count, uint64_t *total) {
     return cursor_u32le(c, &checksum, &ignored) == PAWL_OK && *total == cursor_left(c);
 }
 
-/* As JSON; false: some text is no UTF-8, or all are too long for a value. */
-static pawl_status put_texts(const buffer *bytes, uint64_t count, buffer *json, bool *fits,
-                             pawl_error *err) {
+/* Before a text, or behind it: the lists of its dimensions that begin, or end, there. */
+static pawl_status put_brackets(const bundle_entry *e, uint64_t at, const char *bracket,
+                                buffer *json, pawl_error *err) {
+    uint64_t each = 1;
+    for (int d = e->ndim - 1; d >= 0; d--) {
+        each *= (uint64_t)e->shape[d];
+        if (each == 0 || at % each != 0) {
+            return PAWL_OK;
+        }
+        TRY(buffer_append(json, bracket, 1, err));
+    }
+    return PAWL_OK;
+}
+
+/* As JSON, nested as the shape is; false: some text is no UTF-8, or all are too long for a
+ * value. */
+static pawl_status put_texts(const bundle_entry *e, const buffer *bytes, uint64_t count,
+                             buffer *json, bool *fits, pawl_error *err) {
     cursor lengths = cursor_of(bytes->data, bytes->size, 0, "texts");
     cursor c = lengths;
     uint64_t total;
     *fits = take_lengths(&c, count, &total);
-    TRY(buffer_append(json, "[", 1, err));
+    TRY(buffer_append(json, "[]", count == 0 ? 2 : 0, err));
     for (uint64_t i = 0; *fits && i < count; i++) {
         uint64_t n = 0;
         const uint8_t *text = NULL;
@@ -240,10 +255,11 @@ static pawl_status put_texts(const buffer *bytes, uint64_t count, buffer *json, 
                 json->size < ARCHIVE_VALUE_BYTES;
         if (*fits) {
             TRY(buffer_append(json, ",", i > 0 ? 1 : 0, err));
+            TRY(put_brackets(e, i, "[", json, err));
             TRY(buffer_json_string(json, (const char *)text, (size_t)n, err));
+            TRY(put_brackets(e, i + 1, "]", json, err));
         }
     }
-    TRY(buffer_append(json, "]", 1, err));
     *fits = *fits && json->size <= ARCHIVE_VALUE_BYTES;
     return PAWL_OK;
 }
@@ -286,7 +302,7 @@ static pawl_status add_texts(reading *r, const bundle_entry *e, const bundle_nam
     if (e->ndim == 0) {
         return add_scalar_text(r, name, &bytes, done, err);
     }
-    TRY(put_texts(&bytes, count, &json, done, err));
+    TRY(put_texts(e, &bytes, count, &json, done, err));
     return *done ? archive_add_value(r->a, name->name, role_of_text(name), PAWL_KIND_JSON,
                                      json.data, json.size, err)
                  : PAWL_OK;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tensorflow/write_keys: under which keys entries are written, and what texts become. Private to
+ * this folder.
+ */
+#ifndef FOREIGN_TENSORFLOW_WRITE_KEYS_H
+#define FOREIGN_TENSORFLOW_WRITE_KEYS_H
+
+#include "foreign/tensorflow/graph.h"
+#include "foreign/writer.h"
+
+/* ---- write_keys.c --------------------------------------------------------------------------- */
+
+/* keys[i] is the key of items[i]: that of the graph, or its name. *why, a clause: a value of the
+ * graph is none of the items; NULL: all are. */
+pawl_status graph_keys(object_graph *g, const writer_item *items, size_t count, arena *memory,
+                       bundle_text *keys, const char **why, pawl_error *err) PAWL_MUST_CHECK;
+/* The item that is the graph; NULL: there is none. */
+const writer_item *graph_item(const writer_item *items, size_t count);
+
+/* ---- write_texts.c -------------------------------------------------------------------------- */
+
+/* A tensor of strings. */
+typedef struct texts {
+    int ndim; /* 0: one text */
+    int64_t shape[PAWL_MAX_NDIM];
+    buffer lengths, sizes; /* varints, and what is checksummed instead of them */
+    buffer bytes;
+} texts;
+/* A list of texts in JSON, nested as a shape is, becomes such a tensor, and all else one text. */
+pawl_status texts_of(const writer_item *item, texts *out, pawl_error *err) PAWL_MUST_CHECK;
+void texts_free(texts *t);
+
+#endif
