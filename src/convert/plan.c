@@ -252,6 +252,34 @@ static pawl_status sort_by_new_name(convert_plan *plan, pawl_error *err) {
     return PAWL_OK;
 }
 
+static bool is_tensor_there(const convert_plan *plan, const char *name) {
+    size_t low = 0;
+    size_t high = plan->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(plan->writing[middle].name, name);
+        if (order == 0) {
+            return plan->writing[middle].kind == PAWL_KIND_TENSOR;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return false;
+}
+
+/* A slot whose variable is left out is none. */
+static void free_slots(convert_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++) {
+        writer_item *to = &plan->items[plan->item_of[i]].to;
+        if (to->slot_of != NULL && !is_tensor_there(plan, to->slot_of)) {
+            to->role = PAWL_ROLE_OTHER;
+            to->slot_of = NULL;
+            to->slot = NULL;
+            plan->writing[i] = *to;
+        }
+    }
+}
+
 /* ---- the last one --------------------------------------------------------------------------- */
 
 static pawl_status load(pawl_checkpoint *from, const pawl_entry_info *info, buffer *out,
@@ -282,7 +310,9 @@ static pawl_status plan_last(planning *p, pawl_checkpoint *from, pawl_error *err
 static pawl_status plan_all(planning *p, pawl_checkpoint *from, pawl_error *err) {
     TRY(plan_entries(p, from, err));
     TRY(p->any_last ? plan_last(p, from, err) : PAWL_OK);
-    return p->plan->count > 0 ? sort_by_new_name(p->plan, err) : PAWL_OK;
+    TRY(sort_by_new_name(p->plan, err));
+    free_slots(p->plan);
+    return PAWL_OK;
 }
 
 static pawl_status is_nothing(const pawl_checkpoint *from, const pawl_convert_result *result,

@@ -22,6 +22,7 @@ static pawl_status put_text(texts *t, json_span text, pawl_error *err) {
     TRY(buffer_reserve(&t->bytes, text.n, err));
     size_t n = json_decode(text, (char *)t->bytes.data + t->bytes.size, text.n);
     t->bytes.size += n;
+    t->bytes.data[t->bytes.size] = 0;
     return put_length(t, n, err);
 }
 
