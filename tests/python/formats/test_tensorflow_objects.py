@@ -18,7 +18,8 @@ try:
     import numpy
     import tensorflow as tf
 except ImportError as missing:
-    raise unittest.SkipTest(f"there is no {missing.name} in this Python") from None
+    print(f"SKIP: there is no {missing.name} in this Python")
+    sys.exit(77)
 
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -149,10 +150,10 @@ class Parts(InDirectory):
         self.saved = checkpoint.save(str(self.directory / "saved/ckpt"))
 
     def test_other_names_do_not_fit_the_graph(self):
-        with self.assertRaisesRegex(pawl.UnsupportedError, "under other names") as caught:
-            self.convert(self.saved, "renamed", renames={"model": "net"})
+        with self.assertRaisesRegex(pawl.Unsupported, "under other names") as caught:
+            self.convert(self.saved, "renamed", rename={"model": "net"})
         self.assertEqual(caught.exception.entry, GRAPH)
-        names = keys(self.convert(self.saved, "named", renames={"model": "net"}, drop=True))
+        names = keys(self.convert(self.saved, "named", rename={"model": "net"}, drop=True))
         self.assertNotIn(GRAPH, names)
         self.assertIn("net/_functional/_operations/1/_kernel", names)
 
@@ -179,7 +180,7 @@ class Names(InDirectory):
         checkpoint, model = trained(sequential(), OPTIMIZERS["Adam"](), 1)
         with pawl.open(checkpoint.save(str(self.directory / "saved/ckpt"))) as saved:
             kernel = "model/_functional/_operations/1/_kernel"
-            numpy.testing.assert_array_equal(saved[kernel].read().numpy(), model.layers[0].kernel.numpy())
+            numpy.testing.assert_array_equal(numpy.asarray(saved[kernel].read()), model.layers[0].kernel.numpy())
             slot = saved.entry("optimizer/_velocities/0")
             self.assertEqual((slot.role, slot.slot_of, slot.slot), ("slot", kernel, "velocities"))
             self.assertEqual(saved.entry("optimizer/_learning_rate").role, "hyperparameter")
