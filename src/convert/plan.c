@@ -167,7 +167,7 @@ static pawl_status plan_entry(planning *p, const pawl_entry_info *from, pawl_err
     }
     const char *why = refusal(p, from, &item.to);
     if (why == NULL && p->last) {
-        TRY(p->to->misfit(&item.to, p->plan->writing, p->plan->count, &why, err));
+        TRY(p->to->misfit(&item.to, plan->writing, plan->count, p->result->renamed > 0, &why, err));
     }
     if (why != NULL && p->options->drop == 0) {
         return has_no_place(p, from, why, err);

@@ -64,10 +64,11 @@ typedef struct writer_format {
     /* Why the format has no place for an item, a clause; NULL: it has one. */
     const char *(*refuses)(const writer_item *item);
     /* Optional: NULL. The name of an entry that tells of all others, and so is judged last: why it
-     * does not fit them, a clause; NULL: it does. Such a tensor of U8 becomes a value of bytes. */
+     * does not fit them, a clause; NULL: it does. `renamed`: some of them have other names than they
+     * had. Such a tensor of U8 becomes a value of bytes. */
     const char *last;
     pawl_status (*misfit)(const writer_item *last, const writer_item *items, size_t count,
-                          const char **why, pawl_error *err);
+                          bool renamed, const char **why, pawl_error *err);
     pawl_status (*write)(const writer_job *job, pawl_error *err);
 } writer_format;
 

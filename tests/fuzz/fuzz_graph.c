@@ -20,13 +20,24 @@ static void check_attribute(object_graph *g, const graph_attribute *a) {
     }
 }
 
+/* What is left of a graph is a graph, with as many objects, of the values that were found. */
+static void check_cut(const object_graph *g, const graph_fit *fit, bundle_text bytes) {
+    CLEANUP(buffer_free) buffer out = {0};
+    CLEANUP(graph_free) object_graph left = {.nodes = NULL};
+    pawl_error err = ERROR_INIT;
+    FUZZ_CHECK(graph_cut(g, fit, bytes, &out, &err) == PAWL_OK && out.size <= bytes.n + 16);
+    FUZZ_CHECK(graph_decode(out.data, out.size, &left, &err) == PAWL_OK);
+    FUZZ_CHECK(left.node_count == g->node_count && left.child_count == g->child_count);
+    FUZZ_CHECK(left.attribute_count == g->attribute_count - fit->missing);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CLEANUP(buffer_free) buffer bytes = fuzz_copy(data, size);
     CLEANUP(graph_free) object_graph g = {.nodes = NULL};
     CLEANUP(arena_free) arena memory = {0};
     static const writer_item items[] = {{.name = "model/table-keys"}, {.name = "step"}};
     bundle_text keys[ARRAY_LENGTH(items)];
-    const char *why;
+    graph_fit fit;
     pawl_error err = ERROR_INIT;
     pawl_status status = graph_decode(bytes.data, bytes.size, &g, &err);
     if (status != PAWL_OK) {
@@ -37,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < g.attribute_count; i++) {
         check_attribute(&g, &g.attributes[i]);
     }
-    FUZZ_CHECK(graph_keys(&g, items, ARRAY_LENGTH(items), &memory, keys, &why, &err) == PAWL_OK);
+    FUZZ_CHECK(graph_keys(&g, items, ARRAY_LENGTH(items), &memory, keys, &fit, &err) == PAWL_OK);
+    check_cut(&g, &fit, (bundle_text){bytes.data, bytes.size});
     FUZZ_CHECK(keys[0].n > 0 && keys[1].n > 0);
     return 0;
 }

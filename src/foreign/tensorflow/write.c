@@ -67,7 +67,9 @@ typedef struct writing {
     const writer_job *job;
     stretch *stretches;
     bundle_text *keys;
-    size_t *order; /* items, ascending by key */
+    size_t *order;            /* items, ascending by key */
+    const writer_item *graph; /* NULL: there is none */
+    buffer graph_bytes;       /* what is written of it */
     output out;
     texts texts;
     uint32_t crc; /* of what is being written */
@@ -103,6 +105,12 @@ static pawl_status write_texts(writing *w, const writer_item *item, stretch *s, 
 
 static pawl_status write_item(writing *w, const writer_item *item, stretch *s, pawl_error *err) {
     w->crc = 0;
+    if (item == w->graph) {
+        const writer_item cut = {.kind = PAWL_KIND_BYTES,
+                                 .value = w->graph_bytes.data,
+                                 .value_bytes = w->graph_bytes.size};
+        return write_texts(w, &cut, s, err);
+    }
     if (number_of_item(item) == DT_STRING) {
         return write_texts(w, item, s, err);
     }
@@ -235,16 +243,17 @@ static pawl_status sort_keys(writing *w, pawl_error *err) {
 static pawl_status find_keys(writing *w, pawl_error *err) {
     CLEANUP(graph_free) object_graph graph = {.nodes = NULL};
     const writer_job *job = w->job;
-    const writer_item *last = graph_item(job->items, job->count);
-    const char *why = NULL;
-    if (last != NULL) {
-        TRY(graph_decode(last->value, last->value_bytes, &graph, err));
+    graph_fit fit;
+    bundle_text bytes = {0};
+    w->graph = graph_item(job->items, job->count);
+    if (w->graph != NULL) {
+        bytes = (bundle_text){w->graph->value, w->graph->value_bytes};
+        TRY(graph_decode(bytes.bytes, bytes.n, &graph, err));
     }
-    TRY(graph_keys(&graph, job->items, job->count, &w->memory, w->keys, &why, err));
-    if (why != NULL) {
-        return error_set(err, PAWL_EUNSUPPORTED, "the graph of objects does not fit: %s", why);
-    }
-    return sort_keys(w, err);
+    TRY(graph_keys(&graph, job->items, job->count, &w->memory, w->keys, &fit, err));
+    TRY(sort_keys(w, err));
+    return fit.missing > 0 ? graph_cut(&graph, &fit, bytes, &w->graph_bytes, err)
+                           : buffer_append(&w->graph_bytes, bytes.bytes, bytes.n, err);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -268,6 +277,7 @@ pawl_status bundle_write(const writer_job *job, pawl_error *err) {
     pawl_status status = write_all(&w, err);
     output_close(&w.out);
     texts_free(&w.texts);
+    buffer_free(&w.graph_bytes);
     arena_free(&w.memory);
     return status;
 }

@@ -16,7 +16,7 @@
 #define BUNDLE_LAST "_CHECKPOINTABLE_OBJECT_GRAPH"
 const char *bundle_refuses(const writer_item *item);
 pawl_status bundle_misfit(const writer_item *last, const writer_item *items, size_t count,
-                          const char **why, pawl_error *err) PAWL_MUST_CHECK;
+                          bool renamed, const char **why, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status bundle_write(const writer_job *job, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

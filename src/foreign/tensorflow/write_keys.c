@@ -91,60 +91,143 @@ static pawl_status assign_value(assigning *a, const graph_attribute *of, bool pa
     return PAWL_OK;
 }
 
-static pawl_status assign_all(assigning *a, const char **why, pawl_error *err) {
+static pawl_status assign_all(assigning *a, graph_fit *fit, pawl_error *err) {
     const object_graph *g = a->graph;
-    AUTOFREE bool *found = mem_calloc(g->attribute_count + 1, sizeof(*found));
-    if (found == NULL) {
-        return error_nomem(err, g->attribute_count);
+    for (size_t i = 0; i < g->attribute_count; i++) {
+        TRY(assign_value(a, &g->attributes[i], false, &fit->found[i], err));
     }
     for (size_t i = 0; i < g->attribute_count; i++) {
-        TRY(assign_value(a, &g->attributes[i], false, &found[i], err));
-    }
-    for (size_t i = 0; i < g->attribute_count; i++) {
-        if (!found[i] && !bundle_text_is(g->attributes[i].name, GRAPH_VALUE)) {
-            TRY(assign_value(a, &g->attributes[i], true, &found[i], err));
+        if (!fit->found[i] && !bundle_text_is(g->attributes[i].name, GRAPH_VALUE)) {
+            TRY(assign_value(a, &g->attributes[i], true, &fit->found[i], err));
         }
-        *why = found[i] ? *why : "it names entries that are not written, or under other names";
+        fit->missing += !fit->found[i];
     }
     return PAWL_OK;
 }
 
 /* What the graph does not tell of has its name for a key, unless the graph has that key. */
-static void name_rest(assigning *a, const char **why) {
+static void name_rest(assigning *a, graph_fit *fit) {
     for (size_t i = 0; i < a->count; i++) {
         const bundle_text name = {(const uint8_t *)a->items[i].name, strlen(a->items[i].name)};
         if (a->keys[i].n == 0) {
             a->keys[i] = name;
-            *why = graph_find(a->graph, name) == NULL ? *why
-                                                      : "an entry has a name that is a key of it";
+            fit->taken = fit->taken || graph_find(a->graph, name) != NULL;
         }
     }
 }
 
 pawl_status graph_keys(object_graph *g, const writer_item *items, size_t count, arena *memory,
-                       bundle_text *keys, const char **why, pawl_error *err) {
+                       bundle_text *keys, graph_fit *fit, pawl_error *err) {
     assigning a = {.graph = g, .items = items, .count = count, .memory = memory, .keys = keys};
-    *why = NULL;
+    *fit = (graph_fit){.found = arena_take(memory, g->attribute_count + 1, err)};
+    if (fit->found == NULL) {
+        return PAWL_ENOMEM;
+    }
+    memset(fit->found, 0, g->attribute_count + 1);
     memset(keys, 0, count * sizeof(*keys));
-    pawl_status status = assign_all(&a, why, err);
+    pawl_status status = assign_all(&a, fit, err);
     buffer_free(&a.name);
-    TRY(status);
-    name_rest(&a, why);
+    name_rest(&a, fit);
+    return status;
+}
+
+/* ---- a graph without what is not written ---------------------------------------------------- */
+
+static const graph_attribute *value_of(const object_graph *g, uint64_t node) {
+    bool any = node < g->node_count && g->nodes[node].value != GRAPH_NOBODY;
+    return any ? &g->attributes[g->nodes[node].value] : NULL;
+}
+
+/* As graph_decode understands a value, or a slot: the last of each field counts. */
+static pawl_status is_kept(const object_graph *g, const graph_fit *fit, const proto_field *field,
+                           bool *kept, pawl_error *err) {
+    cursor c = cursor_of(field->text.bytes, field->text.n, 0, "graph of objects");
+    bundle_text key = {0};
+    uint64_t node = 0;
+    proto_field f;
+    bool more = true;
+    *kept = true;
+    if (field->wire != 2 || (field->number != 2 && field->number != 3)) {
+        return PAWL_OK;
+    }
+    for (;;) {
+        TRY(proto_next(&c, &f, &more, err));
+        if (!more) {
+            break;
+        }
+        key = f.number == 3 && f.wire == 2 ? f.text : key;
+        node = f.number == 3 && f.wire == 0 ? f.value : node;
+    }
+    const graph_attribute *a = field->number == 2 ? graph_find(g, key) : value_of(g, node);
+    *kept = a == NULL || fit->found[a - g->attributes];
     return PAWL_OK;
+}
+
+static pawl_status cut_node(const object_graph *g, const graph_fit *fit, bundle_text node,
+                            buffer *out, pawl_error *err) {
+    cursor c = cursor_of(node.bytes, node.n, 0, "graph of objects");
+    proto_field f;
+    bool more = true;
+    bool kept = true;
+    for (;;) {
+        size_t begin = c.at;
+        TRY(proto_next(&c, &f, &more, err));
+        if (!more) {
+            return PAWL_OK;
+        }
+        TRY(is_kept(g, fit, &f, &kept, err));
+        if (kept) {
+            TRY(buffer_append(out, node.bytes + begin, c.at - begin, err));
+        }
+    }
+}
+
+pawl_status graph_cut(const object_graph *g, const graph_fit *fit, bundle_text bytes, buffer *out,
+                      pawl_error *err) {
+    CLEANUP(buffer_free) buffer node = {0};
+    cursor c = cursor_of(bytes.bytes, bytes.n, 0, "graph of objects");
+    proto_field f;
+    bool more = true;
+    TRY(buffer_append(out, "", 0, err));
+    for (;;) {
+        size_t begin = c.at;
+        TRY(proto_next(&c, &f, &more, err));
+        if (!more) {
+            return PAWL_OK;
+        }
+        if (f.number != 1 || f.wire != 2) {
+            TRY(buffer_append(out, bytes.bytes + begin, c.at - begin, err));
+            continue;
+        }
+        node.size = 0;
+        TRY(buffer_append(&node, "", 0, err));
+        TRY(cut_node(g, fit, f.text, &node, err));
+        TRY(buffer_varint(out, 1u << 3 | 2u, err));
+        TRY(buffer_varint_bytes(out, node.data, node.size, err));
+    }
 }
 
 /* ---- does it fit? --------------------------------------------------------------------------- */
 
-static pawl_status fits(object_graph *g, const writer_item *items, size_t count, const char **why,
-                        pawl_error *err) {
+static pawl_status judge(object_graph *g, const writer_item *items, size_t count, bool renamed,
+                         const char **why, pawl_error *err) {
     CLEANUP(arena_free) arena memory = {0};
     AUTOFREE bundle_text *keys = mem_calloc(count + 1, sizeof(*keys));
-    return keys != NULL ? graph_keys(g, items, count, &memory, keys, why, err)
-                        : error_nomem(err, count * sizeof(*keys));
+    graph_fit fit;
+    if (keys == NULL) {
+        return error_nomem(err, count * sizeof(*keys));
+    }
+    TRY(graph_keys(g, items, count, &memory, keys, &fit, err));
+    if (fit.taken) {
+        *why = "an entry has a name that is a key of it";
+    } else if (fit.missing > 0 && (renamed || fit.missing == g->attribute_count)) {
+        *why = "it has entries under other names";
+    }
+    return PAWL_OK;
 }
 
 pawl_status bundle_misfit(const writer_item *last, const writer_item *items, size_t count,
-                          const char **why, pawl_error *err) {
+                          bool renamed, const char **why, pawl_error *err) {
     CLEANUP(graph_free) object_graph graph = {.nodes = NULL};
     struct pawl_error story = ERROR_INIT;
     bool bytes = last->kind == PAWL_KIND_BYTES || last->kind == PAWL_KIND_STRING;
@@ -162,5 +245,5 @@ pawl_status bundle_misfit(const writer_item *last, const writer_item *items, siz
         *why = "it is named as the graph of objects, and is none";
         return PAWL_OK;
     }
-    return fits(&graph, items, count, why, err);
+    return judge(&graph, items, count, renamed, why, err);
 }

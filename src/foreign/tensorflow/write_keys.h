@@ -11,10 +11,18 @@
 
 /* ---- write_keys.c --------------------------------------------------------------------------- */
 
-/* keys[i] is the key of items[i]: that of the graph, or its name. *why, a clause: a value of the
- * graph is none of the items; NULL: all are. */
+/* What of a graph is written. */
+typedef struct graph_fit {
+    bool *found; /* by attribute; in the memory that was given */
+    size_t missing;
+    bool taken; /* an entry that is none of them has one of their keys for a name */
+} graph_fit;
+/* keys[i] is the key of items[i]: that of the graph, or its name. */
 pawl_status graph_keys(object_graph *g, const writer_item *items, size_t count, arena *memory,
-                       bundle_text *keys, const char **why, pawl_error *err) PAWL_MUST_CHECK;
+                       bundle_text *keys, graph_fit *fit, pawl_error *err) PAWL_MUST_CHECK;
+/* The graph without what is missing. */
+pawl_status graph_cut(const object_graph *g, const graph_fit *fit, bundle_text bytes, buffer *out,
+                      pawl_error *err) PAWL_MUST_CHECK;
 /* The item that is the graph; NULL: there is none. */
 const writer_item *graph_item(const writer_item *items, size_t count);
 

@@ -318,19 +318,57 @@ static void test_keys_of_entries(void **state) {
     CLEANUP(arena_free) arena memory = {0};
     struct pawl_error err = ERROR_INIT;
     bundle_text keys[ARRAY_LENGTH(items)];
-    const char *why;
+    graph_fit fit;
     (void)state;
     make_table(&bytes);
     decode(&bytes, &g);
-    assert_ok(graph_keys(&g, items, ARRAY_LENGTH(items), &memory, keys, &why, &err), &err);
-    assert_null(why);
+    assert_ok(graph_keys(&g, items, ARRAY_LENGTH(items), &memory, keys, &fit, &err), &err);
+    assert_true(fit.missing == 0 && !fit.taken);
     for (size_t i = 0; i < ARRAY_LENGTH(items); i++) {
         assert_true(bundle_text_is(keys[i], expected[i]));
     }
-    assert_ok(graph_keys(&g, items, 3, &memory, keys, &why, &err), &err);
-    assert_says(why, "entries that are not written");
-    assert_ok(graph_keys(&g, items + 3, 1, &memory, keys, &why, &err), &err);
-    assert_says(why, "entries that are not written");
+}
+
+/* The rest of the graph stays as it is, bit for bit. */
+static void test_a_graph_without_what_is_missing(void **state) {
+    static const writer_item items[] = {{.name = "m"}, {.name = "v"}};
+    CLEANUP(buffer_free) buffer bytes = {0};
+    CLEANUP(buffer_free) buffer cut = {0};
+    CLEANUP(buffer_free) buffer expected = {0};
+    CLEANUP(graph_free) object_graph g;
+    CLEANUP(arena_free) arena memory = {0};
+    struct pawl_error err = ERROR_INIT;
+    bundle_text keys[ARRAY_LENGTH(items)];
+    graph_fit fit;
+    (void)state;
+    for (int whole = 1; whole >= 0; whole--) {
+        buffer *out = whole ? &bytes : &expected;
+        buffer node = {0};
+        put_child(&node, 1, "v");
+        put_child(&node, 2, "o");
+        put_number(&node, 5, 1);
+        end_node(out, &node);
+        put_variable(out, "v", "v/.ATTRIBUTES/VARIABLE_VALUE");
+        put_child(&node, 4, "iter");
+        if (whole) {
+            put_slot(&node, 1, "m", 3);
+        }
+        end_node(out, &node);
+        if (whole) {
+            put_value(&node, GRAPH_VALUE, "m", "v/.OPTIMIZER_SLOT/o/m/.ATTRIBUTES/VARIABLE_VALUE");
+        }
+        put_number(&node, 9, 77);
+        end_node(out, &node);
+        put_variable(out, "m", "m/.ATTRIBUTES/VARIABLE_VALUE");
+        put_number(out, 8, 3);
+    }
+    decode(&bytes, &g);
+    assert_ok(graph_keys(&g, items, ARRAY_LENGTH(items), &memory, keys, &fit, &err), &err);
+    assert_int_equal(fit.missing, 2);
+    fit.found[0] = true; /* m, which is o/iter here */
+    assert_ok(graph_cut(&g, &fit, (bundle_text){bytes.data, bytes.size}, &cut, &err), &err);
+    assert_int_equal(cut.size, expected.size);
+    assert_memory_equal(cut.data, expected.data, cut.size);
 }
 
 static void test_what_no_graph_fits(void **state) {
@@ -343,18 +381,25 @@ static void test_what_no_graph_fits(void **state) {
     make_table(&bytes);
     writer_item last = {.name = BUNDLE_LAST, .kind = PAWL_KIND_BYTES, .value = bytes.data};
     last.value_bytes = bytes.size;
-    assert_ok(bundle_misfit(&last, items, 2, &why, &err), &err);
+    assert_ok(bundle_misfit(&last, items, 2, false, &why, &err), &err);
     assert_null(why);
-    assert_ok(bundle_misfit(&last, items, 3, &why, &err), &err);
+    assert_ok(bundle_misfit(&last, items, 3, false, &why, &err), &err);
     assert_says(why, "a key of it");
+    why = NULL;
+    assert_ok(bundle_misfit(&last, items, 1, false, &why, &err), &err);
+    assert_null(why);
+    assert_ok(bundle_misfit(&last, items, 1, true, &why, &err), &err);
+    assert_says(why, "under other names");
+    assert_ok(bundle_misfit(&last, items, 0, false, &why, &err), &err);
+    assert_says(why, "under other names");
     last.value_bytes--;
-    assert_ok(bundle_misfit(&last, items, 2, &why, &err), &err);
+    assert_ok(bundle_misfit(&last, items, 2, false, &why, &err), &err);
     assert_says(why, "and is none");
     last.name = "other";
-    assert_ok(bundle_misfit(&last, items, 2, &why, &err), &err);
+    assert_ok(bundle_misfit(&last, items, 2, false, &why, &err), &err);
     assert_says(why, "another name");
     last = (writer_item){.name = BUNDLE_LAST, .kind = PAWL_KIND_INT64};
-    assert_ok(bundle_misfit(&last, items, 2, &why, &err), &err);
+    assert_ok(bundle_misfit(&last, items, 2, false, &why, &err), &err);
     assert_says(why, "and is none");
 }
 
@@ -406,6 +451,7 @@ int main(void) {
         cmocka_unit_test(test_a_way_that_is_too_long),
         cmocka_unit_test(test_more_objects_than_there_may_be),
         cmocka_unit_test(test_keys_of_entries),
+        cmocka_unit_test(test_a_graph_without_what_is_missing),
         cmocka_unit_test(test_what_no_graph_fits),
         cmocka_unit_test(test_lists_of_texts),
     };
