@@ -157,6 +157,26 @@ class Parts(InDirectory):
         self.assertNotIn(GRAPH, names)
         self.assertIn("net/_functional/_operations/1/_kernel", names)
 
+    def test_what_is_dropped_is_left_out_of_the_graph(self):
+        iterator = iter(tf.data.Dataset.range(9))
+        path = tf.train.Checkpoint(v=tf.Variable(7), i=iterator).save(str(self.directory / "iterator/ckpt"))
+        with self.assertRaisesRegex(pawl.Unsupported, "its type") as caught:
+            self.convert(path, "all")
+        self.assertEqual(caught.exception.entry, "i/ITERATOR_STATE")
+        written = self.convert(path, "rest", drop=True)
+        other = tf.Variable(0)
+        tf.train.Checkpoint(v=other).restore(str(written)).assert_consumed()
+        self.assertEqual(other.numpy(), 7)
+
+    def test_only_what_is_named_of_the_graph(self):
+        written = self.convert(self.saved, "only", only=["model", GRAPH])
+        model = sequential()
+        checkpoint = tf.train.Checkpoint(model=model)
+        checkpoint.restore(str(written)).assert_consumed()
+        with pawl.open(self.saved) as saved:
+            kernel = saved["model/_functional/_operations/1/_kernel"].read()
+            numpy.testing.assert_array_equal(numpy.asarray(kernel), model.layers[0].kernel.numpy())
+
     def test_a_part_is_named_by_names(self):
         names = keys(self.convert(self.saved, "part", only=["model"]))
         self.assertTrue(names and all(name.startswith("model/") for name in names), names)
