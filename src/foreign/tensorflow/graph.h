@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tensorflow/graph: the graph of objects of an object-based checkpoint (trackable_object_graph.proto
- * of TensorFlow): which object has which others, and under which key the values of each are. Of it
- * come names and roles of entries, and, where they are written again, their keys. Private to this
- * folder.
+ * tensorflow/graph: the graph of objects of an object-based checkpoint
+ * (trackable_object_graph.proto of TensorFlow): which object has which others, and under which key
+ * the values of each are. Of it come names and roles of entries, and, where they are written again,
+ * their keys. Private to this folder.
  */
 #ifndef FOREIGN_TENSORFLOW_GRAPH_H
 #define FOREIGN_TENSORFLOW_GRAPH_H

@@ -3,8 +3,8 @@
  * Which variables are slots of which others. Optimizers of TensorFlow and of Keras before 2.11 say
  * it in the graph. Later ones keep them in lists:
  *
- *   Keras 3      _momentums/I belongs to _trainable_variables/I, and so do all lists of that length;
- *                Adafactor has three in _variables for each, and no other list.
+ *   Keras 3      _momentums/I belongs to _trainable_variables/I, and so in all lists of that
+ *                length; Adafactor has three in _variables for each, and no other list.
  *   tf_keras     _variables/I has the full name OPTIMIZER/SLOT/FULL NAME OF THE VARIABLE.
  */
 #include "foreign/tensorflow/graph.h"

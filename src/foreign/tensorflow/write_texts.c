@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts as TensorFlow has them in a bundle: all lengths, and then all texts. */
-#include "common/json.h"
+#include "base/json.h"
 #include "foreign/tensorflow/write_keys.h"
 
 #include <string.h>
