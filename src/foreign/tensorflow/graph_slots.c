@@ -43,17 +43,23 @@ static void take_slots(object_graph *g, uint32_t optimizer) {
 
 /* ---- lists of Keras 3 ----------------------------------------------------------------------- */
 
-/* Are its children 0, 1, 2, ...? */
-static bool is_list(const object_graph *g, uint32_t node) {
-    const graph_node *n = &g->nodes[node];
+static bool is_list(object_graph *g, uint32_t node) {
+    graph_node *n = &g->nodes[node];
     char number[16];
-    for (size_t i = 0; i < n->child_count; i++) {
+    bool fits = n->child_count > 0;
+    for (size_t i = 0; n->list == 0 && fits && i < n->child_count; i++) {
         snprintf(number, sizeof(number), "%zu", i);
-        if (!bundle_text_is(g->children[n->child + i].name, number)) {
-            return false;
-        }
+        fits = bundle_text_is(g->children[n->child + i].name, number);
     }
-    return n->child_count > 0;
+    n->list = n->list != 0 ? n->list : fits ? 1 : -1;
+    return n->list > 0;
+}
+
+/* Once for each list. */
+static bool is_new(object_graph *g, uint32_t list) {
+    bool fresh = !g->nodes[list].taken;
+    g->nodes[list].taken = true;
+    return fresh;
 }
 
 static uint32_t item(const object_graph *g, uint32_t list, size_t i) {
@@ -77,7 +83,8 @@ static bool take_lists(object_graph *g, uint32_t optimizer, uint32_t trained) {
             continue;
         }
         any = true;
-        for (size_t k = 0; k < count; k++) {
+        size_t found = is_new(g, c->node) ? count : 0;
+        for (size_t k = 0; k < found; k++) {
             set_slot(g, item(g, c->node, k), item(g, trained, k), without_underscore(c->name));
         }
     }
@@ -169,6 +176,13 @@ static void take_full_names(object_graph *g, const uint32_t *order, uint32_t all
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
+static void set_trained(object_graph *g, uint32_t list) {
+    size_t count = is_new(g, list) ? g->nodes[list].child_count : 0;
+    for (size_t i = 0; i < count; i++) {
+        g->nodes[item(g, list, i)].trained = true;
+    }
+}
+
 static void take_optimizer(object_graph *g, uint32_t optimizer, const uint32_t *order) {
     uint32_t trained = graph_child_of(g, optimizer, "_trainable_variables");
     uint32_t all = graph_child_of(g, optimizer, "_variables");
@@ -177,12 +191,12 @@ static void take_optimizer(object_graph *g, uint32_t optimizer, const uint32_t *
         return;
     }
     if (trained == GRAPH_NOBODY) {
-        take_full_names(g, order, all);
-    } else if (is_list(g, trained)) {
-        for (size_t i = 0; i < g->nodes[trained].child_count; i++) {
-            g->nodes[item(g, trained, i)].trained = true;
+        if (is_new(g, all)) {
+            take_full_names(g, order, all);
         }
-        if (!take_lists(g, optimizer, trained)) {
+    } else if (is_list(g, trained)) {
+        set_trained(g, trained);
+        if (!take_lists(g, optimizer, trained) && is_new(g, all)) {
             take_adafactor(g, optimizer, trained, all);
         }
     }

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+/* Entries after the name of a value of several tensors in which they are looked for. */
+#define MOST_PARTS 256u
+
 /* ---- items by name -------------------------------------------------------------------------- */
 
 /* The first one whose name is not before it. */
@@ -59,7 +62,8 @@ static pawl_status assign(assigning *a, size_t item, bundle_text key, const char
 static pawl_status assign_parts(assigning *a, const graph_attribute *of, bool *found,
                                 pawl_error *err) {
     const char *name = (const char *)a->name.data;
-    for (size_t i = first_from(a->items, a->count, name); i < a->count; i++) {
+    size_t first = first_from(a->items, a->count, name);
+    for (size_t i = first; i < a->count && i - first < MOST_PARTS; i++) {
         const char *ending = a->items[i].name + a->name.size;
         if (strncmp(a->items[i].name, name, a->name.size) != 0) {
             break;

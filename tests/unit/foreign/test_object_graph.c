@@ -292,6 +292,38 @@ static void test_more_objects_than_there_may_be(void **state) {
     graph_free(&g);
 }
 
+/* Each optimizer links to the lists of all: they are looked through once, not 100,000 times. */
+static void test_r14_many_optimizers_of_the_same_lists(void **state) {
+    static const size_t many = 100000;
+    CLEANUP(buffer_free) buffer bytes = {0};
+    CLEANUP(graph_free) object_graph g;
+    uint64_t *numbers = mem_calloc(many, sizeof(*numbers));
+    buffer node = {0};
+    (void)state;
+    assert_non_null(numbers);
+    for (size_t i = 0; i < many; i++) {
+        numbers[i] = 2;
+    }
+    put_child(&node, 4 + many, "all");
+    end_node(&bytes, &node);
+    put_list(&bytes, many, numbers);
+    put_variable(&bytes, "v", "v");
+    put_list(&bytes, many, numbers);
+    for (size_t i = 0; i < many; i++) {
+        put_child(&node, 1, "_variables");
+        put_child(&node, 1, "_trainable_variables");
+        put_child(&node, 3, "_momentums");
+        put_child(&node, 2, "_iterations");
+        end_node(&bytes, &node);
+        numbers[i] = 4 + i;
+    }
+    put_list(&bytes, many, numbers);
+    mem_free(numbers);
+    decode(&bytes, &g);
+    assert_int_equal(g.node_count, 5 + many);
+    assert_true(g.nodes[4].optimizes && g.nodes[3 + many].optimizes);
+}
+
 /* ---- keys ---- */
 
 static void make_table(buffer *graph) {
@@ -450,6 +482,7 @@ int main(void) {
         cmocka_unit_test(test_r14_a_graph_that_is_cut_off),
         cmocka_unit_test(test_a_way_that_is_too_long),
         cmocka_unit_test(test_more_objects_than_there_may_be),
+        cmocka_unit_test(test_r14_many_optimizers_of_the_same_lists),
         cmocka_unit_test(test_keys_of_entries),
         cmocka_unit_test(test_a_graph_without_what_is_missing),
         cmocka_unit_test(test_what_no_graph_fits),
