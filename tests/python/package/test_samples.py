@@ -101,7 +101,7 @@ def name_of(key, graph):
 
 
 @unittest.skipUnless(SAMPLES.is_dir(), f"there are no samples at {SAMPLES}")
-class TensorFlow(unittest.TestCase):
+class TensorFlow(support.InDirectory):
     def compare(self, checkpoint, name, said):
         if said["dtype"] == "string":
             self.compare_texts(checkpoint, name, said)
@@ -140,6 +140,36 @@ class TensorFlow(unittest.TestCase):
                                 self.compare(checkpoint, name_of(key, graph), said)
                     self.assertIsNone(checkpoint.verify().unverified)
         self.assertGreater(self.read, 150)
+
+    def test_objects_through_a_run_and_back(self):
+        source = SAMPLES / "tf-2.21/keras3_sequential_adam/ck-1"
+        pawl.convert(source, self.run_path)
+        pawl.convert(self.run_path, self.directory / "back", to="tensorflow")
+        index = (self.directory / "back.index").read_bytes()
+        self.assertIn(b"trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE", index)
+        self.assertNotIn(b"_momentums", index)
+        with pawl.open(source) as saved, pawl.open(self.directory / "back") as back:
+            self.assertEqual(list(back), list(saved))
+            self.assertEqual(back[GRAPH], saved[GRAPH])
+            for name in saved:
+                self.assertEqual(back.entry(name).slot_of, saved.entry(name).slot_of)
+                if saved.entry(name).kind == "tensor":
+                    self.assertEqual(bytes(back[name].read().buffer), bytes(saved[name].read().buffer))
+
+    def test_slots_without_their_variables(self):
+        pawl.convert(SAMPLES / "tf-2.21/keras3_sequential_adam/ck-1", self.run_path, only=["optimizer"])
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.entry("optimizer/_momentums/0").role, "other")
+
+    def test_other_names_do_not_fit_a_graph(self):
+        source, to = SAMPLES / "tf-2.21/keras3_sequential_adam/ck-1", self.directory / "renamed"
+        with self.assertRaisesRegex(pawl.Unsupported, "it has entries under other names") as caught:
+            pawl.convert(source, to, to="tensorflow", rename={"model": "net"})
+        self.assertEqual(caught.exception.entry, GRAPH)
+        pawl.convert(source, to, to="tensorflow", rename={"model": "net"}, drop=True)
+        with pawl.open(to) as checkpoint:
+            self.assertNotIn(GRAPH, list(checkpoint))
+            self.assertIn("net/_functional/_operations/1/_kernel", list(checkpoint))
 
 
 if __name__ == "__main__":
