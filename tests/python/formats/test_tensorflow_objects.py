@@ -6,12 +6,12 @@ import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "package"))
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(SOURCE / "tests/python/package"), str(SOURCE / "python")]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import support  # noqa: E402
-
-import pawl  # noqa: E402
+import pawl
+import support
 
 try:
     import keras
@@ -80,14 +80,14 @@ class InDirectory(support.InDirectory):
 
 
 class Objects(InDirectory):
-    def check(self, make_model, make_optimizer):
+    def check(self, case, make_model, make_optimizer):
         checkpoint, model = trained(make_model(), make_optimizer(), 3)
-        saved = checkpoint.save(str(self.directory / "saved/ckpt"))
-        run = self.convert(saved, "run", "pawl")
-        sources = {"direct": saved, "run": run, "safetensors": self.convert(run, "w.safetensors", "safetensors")}
-        for name, source in sources.items():
+        saved = checkpoint.save(str(self.directory / case / "ckpt"))
+        run = self.convert(saved, f"{case}-run", "pawl")
+        weights = self.convert(run, f"{case}.safetensors", "safetensors")
+        for name, source in {"direct": saved, "run": run, "safetensors": weights}.items():
             with self.subTest(through=name):
-                written = self.convert(source, f"from-{name}")
+                written = self.convert(source, f"{case}-from-{name}")
                 self.assertEqual(keys(written), keys(saved))
                 self.assertIsNone(pawl.open(written).verify().unverified)
                 other, restored = trained(make_model(), make_optimizer(), 1)
@@ -100,8 +100,7 @@ class Objects(InDirectory):
         for model in (Blocks, sequential):
             for name, optimizer in OPTIMIZERS.items():
                 with self.subTest(model=model.__name__, optimizer=name):
-                    self.setUp()
-                    self.check(model, optimizer)
+                    self.check(f"{model.__name__}-{name}", model, optimizer)
 
     def test_variables_lists_dicts_tables_and_texts(self):
         saved, values = self.module("k1"), tf.constant(["k1", "k2", "none"])
