@@ -7,7 +7,8 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(SOURCE / "tests/python/package"), str(SOURCE / "python")]
+sys.path.insert(0, str(SOURCE / "tests/python/package"))
+sys.path.insert(0, str(SOURCE / "python"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import pawl
