@@ -6,9 +6,8 @@ import pathlib
 import sys
 import unittest
 
-SOURCE = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(SOURCE / "tests/python/package"))
-sys.path.insert(0, str(SOURCE / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "package"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import pawl
