@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of each entry of a checkpoint that is converted. */
 #include "convert/convert.h"
+#include "format/limits.h"
 #include "match/rename.h"
 #include "tensor/tensor.h"
 
@@ -14,6 +15,9 @@ typedef struct planning {
     pawl_convert_result *result;
     pawl_restore_options renames; /* what rename_apply takes */
     buffer name, slot_of;
+    bool any_last;       /* there is the entry that the format judges last, */
+    bool last;           /* and this is it, */
+    const buffer *bytes; /* a tensor, of these bytes; NULL: it is none */
 } planning;
 
 /* ---- one entry ------------------------------------------------------------------------------ */
@@ -115,7 +119,13 @@ static pawl_status describe_item(planning *p, const pawl_entry_info *from, plan_
                         .ndim = from->ndim,
                         .shape = from->shape,
                         .bytes = from->bytes};
-    if (from->kind != PAWL_KIND_TENSOR) {
+    if (p->bytes != NULL) {
+        to->kind = PAWL_KIND_BYTES;
+        to->value = p->bytes->data;
+        to->value_bytes = p->bytes->size;
+        to->bytes = 0;
+        item->from_bytes = 0;
+    } else if (from->kind != PAWL_KIND_TENSOR) {
         to->value = from->value;
         to->value_bytes = (size_t)from->bytes;
         to->bytes = 0;
@@ -156,6 +166,9 @@ static pawl_status plan_entry(planning *p, const pawl_entry_info *from, pawl_err
         TRY(rename_apply(&p->renames, from->slot_of, &p->slot_of, &item.to.slot_of, err));
     }
     const char *why = refusal(p, from, &item.to);
+    if (why == NULL && p->last) {
+        TRY(p->to->misfit(&item.to, plan->writing, plan->count, p->result->renamed > 0, &why, err));
+    }
     if (why != NULL && p->options->drop == 0) {
         return has_no_place(p, from, why, err);
     }
@@ -174,6 +187,10 @@ static pawl_status plan_entry(planning *p, const pawl_entry_info *from, pawl_err
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
+static bool is_last(const planning *p, const char *name) {
+    return p->to != NULL && p->to->last != NULL && strcmp(name, p->to->last) == 0;
+}
+
 static pawl_status plan_entries(planning *p, pawl_checkpoint *from, pawl_error *err) {
     pawl_entries *walk = NULL;
     int more = 1;
@@ -182,7 +199,12 @@ static pawl_status plan_entries(planning *p, pawl_checkpoint *from, pawl_error *
     while (status == PAWL_OK && more != 0) {
         pawl_entry_info info = {0};
         status = entries_next(walk, &info, &more, err);
-        if (status == PAWL_OK && more != 0) {
+        if (status != PAWL_OK || more == 0) {
+            continue;
+        }
+        if (is_last(p, info.name)) {
+            p->any_last = true;
+        } else {
             status = plan_entry(p, &info, err);
         }
     }
@@ -207,6 +229,8 @@ static pawl_status same_name(const plan_item *a, const plan_item *b, pawl_error 
 
 /* Renamed entries have another order. */
 static pawl_status sort_by_new_name(convert_plan *plan, pawl_error *err) {
+    mem_free(plan->writing);
+    mem_free(plan->item_of);
     plan->writing = mem_calloc(plan->count + 1, sizeof(*plan->writing));
     plan->item_of = mem_calloc(plan->count + 1, sizeof(*plan->item_of));
     if (plan->writing == NULL || plan->item_of == NULL) {
@@ -225,6 +249,69 @@ static pawl_status sort_by_new_name(convert_plan *plan, pawl_error *err) {
                              err);
         }
     }
+    return PAWL_OK;
+}
+
+static bool is_tensor_there(const convert_plan *plan, const char *name) {
+    size_t low = 0;
+    size_t high = plan->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(plan->writing[middle].name, name);
+        if (order == 0) {
+            return plan->writing[middle].kind == PAWL_KIND_TENSOR;
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return false;
+}
+
+/* A slot whose variable is left out is none. */
+static void free_slots(convert_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++) {
+        writer_item *to = &plan->items[plan->item_of[i]].to;
+        if (to->slot_of != NULL && !is_tensor_there(plan, to->slot_of)) {
+            to->role = PAWL_ROLE_OTHER;
+            to->slot_of = NULL;
+            to->slot = NULL;
+            plan->writing[i] = *to;
+        }
+    }
+}
+
+/* ---- the last one --------------------------------------------------------------------------- */
+
+static pawl_status load(pawl_checkpoint *from, const pawl_entry_info *info, buffer *out,
+                        pawl_error *err) {
+    TRY(buffer_reserve(out, (size_t)info->bytes, err));
+    out->size = (size_t)info->bytes;
+    return checkpoint_read(from, info->name, NULL, NULL, out->data, out->size, err);
+}
+
+static pawl_status plan_last(planning *p, pawl_checkpoint *from, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    pawl_entry_info info = {0};
+    TRY(sort_by_new_name(p->plan, err));
+    TRY(checkpoint_find(from, p->to->last, &info, err));
+    p->last = true;
+    if (info.kind == PAWL_KIND_TENSOR && info.dtype == PAWL_U8 && info.ndim == 1 &&
+        info.bytes <= FOREIGN_MAX_GRAPH) {
+        TRY(load(from, &info, &bytes, err));
+        p->bytes = &bytes;
+    }
+    pawl_status status = plan_entry(p, &info, err);
+    p->bytes = NULL;
+    return status;
+}
+
+/* ---- the whole plan ------------------------------------------------------------------------- */
+
+static pawl_status plan_all(planning *p, pawl_checkpoint *from, pawl_error *err) {
+    TRY(plan_entries(p, from, err));
+    TRY(p->any_last ? plan_last(p, from, err) : PAWL_OK);
+    TRY(sort_by_new_name(p->plan, err));
+    free_slots(p->plan);
     return PAWL_OK;
 }
 
@@ -248,14 +335,11 @@ pawl_status convert_plan_make(pawl_checkpoint *from, const writer_format *to,
                               .renames = options->renames,
                               .rename_size = sizeof(pawl_rename),
                               .rename_count = options->rename_count}};
-    pawl_status status = plan_entries(&p, from, err);
+    pawl_status status = plan_all(&p, from, err);
     buffer_free(&p.name);
     buffer_free(&p.slot_of);
     TRY(status);
-    if (plan->count == 0) {
-        return is_nothing(from, result, err);
-    }
-    return sort_by_new_name(plan, err);
+    return plan->count > 0 ? PAWL_OK : is_nothing(from, result, err);
 }
 
 void convert_plan_free(convert_plan *plan) {

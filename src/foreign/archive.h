@@ -138,6 +138,9 @@ pawl_status archive_escape_name(archive *a, const char *name, size_t n, const ch
 /* The same of one key, in which "/" is escaped, too. */
 pawl_status archive_escape_key(archive *a, const char *key, size_t n, const char **out,
                                pawl_error *err) PAWL_MUST_CHECK;
+/* The same, in other memory. */
+pawl_status escape_key(arena *memory, const char *key, size_t n, const char **out, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* The real file that a stream is made of. */
 uint32_t archive_file_of(const archive *a, uint32_t stream);
 /* Where a piece begins: in the real file, unless a recipe makes its stream. */

@@ -302,10 +302,10 @@ static bool is_of_control(const char *name, size_t n, size_t at) {
            (follows && byte >= 0x80 && byte < 0xa0);
 }
 
-static pawl_status escape(archive *a, const char *name, size_t n, bool key, const char **out,
+static pawl_status escape(arena *memory, const char *name, size_t n, bool key, const char **out,
                           pawl_error *err) {
     bool text = utf8_valid(name, n);
-    char *escaped = arena_take(&a->base.memory, (size_t)3 * n + 2, err);
+    char *escaped = arena_take(memory, (size_t)3 * n + 2, err);
     size_t at = 0;
     if (escaped == NULL) {
         return PAWL_ENOMEM;
@@ -337,12 +337,17 @@ static pawl_status escape(archive *a, const char *name, size_t n, bool key, cons
 
 pawl_status archive_escape_name(archive *a, const char *name, size_t n, const char **out,
                                 pawl_error *err) {
-    return escape(a, name, n, false, out, err);
+    return escape(&a->base.memory, name, n, false, out, err);
 }
 
 pawl_status archive_escape_key(archive *a, const char *key, size_t n, const char **out,
                                pawl_error *err) {
-    return escape(a, key, n, true, out, err);
+    return escape_key(&a->base.memory, key, n, out, err);
+}
+
+pawl_status escape_key(arena *memory, const char *key, size_t n, const char **out,
+                       pawl_error *err) {
+    return escape(memory, key, n, true, out, err);
 }
 
 static pawl_status refuse_name(const archive *a, const record_entry *e, const char *why,

@@ -65,6 +65,12 @@ typedef struct writer_format {
     writer_shape shape;
     /* Why the format has no place for an item, a clause; NULL: it has one. */
     const char *(*refuses)(const writer_item *item);
+    /* Optional: NULL. The name of an entry that tells of all others, and so is judged last. Such a
+     * tensor of U8 becomes a value of bytes. */
+    const char *last;
+    /* Why it does not fit them, a clause; NULL: it does. `renamed`: some have other names now. */
+    pawl_status (*misfit)(const writer_item *last, const writer_item *items, size_t count,
+                          bool renamed, const char **why, pawl_error *err);
     pawl_status (*write)(const writer_job *job, pawl_error *err);
 } writer_format;
 

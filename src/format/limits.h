@@ -88,6 +88,11 @@
 #define FOREIGN_MAX_HDF5_VALUES 16777216u
 #define FOREIGN_MAX_CHUNK       67108864u
 
+/* The graph of objects of a checkpoint of TensorFlow: bytes, and objects; as many links, values and
+ * slots. */
+#define FOREIGN_MAX_GRAPH   67108864u
+#define FOREIGN_MAX_OBJECTS 1000000u
+
 /* Zip files: members, and bytes of what describes them. */
 #define FOREIGN_MAX_ZIP_MEMBERS   250000u
 #define FOREIGN_MAX_ZIP_DIRECTORY 33554432u

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ATTRIBUTES "/.ATTRIBUTES/"
-#define VALUE      "VARIABLE_VALUE"
+#define VALUE      GRAPH_VALUE
 #define SLOT       "/.OPTIMIZER_SLOT/"
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -81,14 +81,64 @@ static pawl_status name_slot(archive *a, const bundle *b, bundle_text variable, 
     TRY(put_path(a, variable, &of, err));
     TRY(put_component(a, last, &slot, err));
     TRY(keep(a, &of, &out->variable, err));
+    out->role = PAWL_ROLE_SLOT;
     return keep(a, &slot, &out->slot, err);
 }
 
-pawl_status bundle_name_of(archive *a, const bundle *b, bundle_text key, bundle_name *out,
-                           pawl_error *err) {
+/* The variable's entry is the checkpoint's, or it is no slot. */
+static pawl_status name_graph_slot(archive *a, const bundle *b, object_graph *g,
+                                   const graph_node *node, bundle_name *out, pawl_error *err) {
+    CLEANUP(buffer_free) buffer variable = {0};
+    const graph_attribute *of = &g->attributes[g->nodes[node->variable].value];
+    bool named = false;
+    out->role = PAWL_ROLE_OTHER;
+    if (bundle_find(b, of->key.bytes, of->key.n) == NULL) {
+        return PAWL_OK;
+    }
+    TRY(graph_name(g, of, &variable, &named, err));
+    if (!named) {
+        return PAWL_OK;
+    }
+    out->role = PAWL_ROLE_SLOT;
+    TRY(keep(a, &variable, &out->variable, err));
+    return archive_escape_key(a, (const char *)node->slot_name.bytes, node->slot_name.n, &out->slot,
+                              err);
+}
+
+/* out->name is NULL where the graph does not name it. */
+static pawl_status name_by_graph(archive *a, const bundle *b, object_graph *g, bundle_text key,
+                                 bundle_name *out, pawl_error *err) {
+    CLEANUP(buffer_free) buffer name = {0};
+    const graph_attribute *attribute = graph_find(g, key);
+    bundle_text ending = {key.bytes, 0};
+    bool named = false;
+    if (attribute == NULL) {
+        attribute = graph_find_whole(g, key, &ending);
+        if (attribute == NULL || bundle_find(b, attribute->key.bytes, attribute->key.n) != NULL) {
+            return PAWL_OK;
+        }
+    }
+    TRY(graph_name(g, attribute, &name, &named, err));
+    if (!named) {
+        return PAWL_OK;
+    }
+    TRY(buffer_append(&name, ending.bytes, ending.n, err));
+    TRY(keep(a, &name, &out->name, err));
+    out->role = graph_role(g, attribute);
+    return out->role == PAWL_ROLE_SLOT
+               ? name_graph_slot(a, b, g, &g->nodes[attribute->node], out, err)
+               : PAWL_OK;
+}
+
+pawl_status bundle_name_of(archive *a, const bundle *b, object_graph *graph, bundle_text key,
+                           bundle_name *out, pawl_error *err) {
     CLEANUP(buffer_free) buffer name = {0};
     const uint8_t *attributes = find_text(key.bytes, key.n, ATTRIBUTES);
-    *out = (bundle_name){.name = NULL};
+    *out = (bundle_name){.role = PAWL_ROLE_MODEL};
+    TRY(name_by_graph(a, b, graph, key, out, err));
+    if (out->name != NULL) {
+        return PAWL_OK;
+    }
     if (attributes == NULL) {
         return archive_escape_name(a, (const char *)key.bytes, key.n, &out->name, err);
     }

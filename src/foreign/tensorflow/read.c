@@ -57,6 +57,8 @@ typedef struct details {
 typedef struct reading {
     archive *a;
     bundle bundle;
+    buffer graph_bytes;
+    object_graph graph;
     uint32_t *file_of; /* of each shard */
     details *details;
     buffer key; /* of a slice */
@@ -197,7 +199,7 @@ static pawl_status add_tensor(reading *r, const bundle_entry *e, const tensor_ty
                                    .type = t->type,
                                    .ndim = e->ndim,
                                    .shape = e->shape,
-                                   .role = name->variable != NULL ? PAWL_ROLE_SLOT : 0,
+                                   .role = name->role,
                                    .slot_of = name->variable,
                                    .slot = name->slot,
                                    .parts = parts,
@@ -221,14 +223,29 @@ static bool take_lengths(cursor *c, uint64_t count, uint64_t *total) {
     return cursor_u32le(c, &checksum, &ignored) == PAWL_OK && *total == cursor_left(c);
 }
 
-/* As JSON; false: some text is no UTF-8, or all are too long for a value. */
-static pawl_status put_texts(const buffer *bytes, uint64_t count, buffer *json, bool *fits,
-                             pawl_error *err) {
+/* Before a text, or behind it: the lists of its dimensions that begin, or end, there. */
+static pawl_status put_brackets(const bundle_entry *e, uint64_t at, const char *bracket,
+                                buffer *json, pawl_error *err) {
+    uint64_t each = 1;
+    for (int d = e->ndim - 1; d >= 0; d--) {
+        each *= (uint64_t)e->shape[d];
+        if (each == 0 || at % each != 0) {
+            return PAWL_OK;
+        }
+        TRY(buffer_append(json, bracket, 1, err));
+    }
+    return PAWL_OK;
+}
+
+/* As JSON, nested as the shape is; false: some text is no UTF-8, or all are too long for a
+ * value. */
+static pawl_status put_texts(const bundle_entry *e, const buffer *bytes, uint64_t count,
+                             buffer *json, bool *fits, pawl_error *err) {
     cursor lengths = cursor_of(bytes->data, bytes->size, 0, "texts");
     cursor c = lengths;
     uint64_t total;
     *fits = take_lengths(&c, count, &total);
-    TRY(buffer_append(json, "[", 1, err));
+    TRY(buffer_append(json, "[]", count == 0 ? 2 : 0, err));
     for (uint64_t i = 0; *fits && i < count; i++) {
         uint64_t n = 0;
         const uint8_t *text = NULL;
@@ -238,15 +255,22 @@ static pawl_status put_texts(const buffer *bytes, uint64_t count, buffer *json, 
                 json->size < ARCHIVE_VALUE_BYTES;
         if (*fits) {
             TRY(buffer_append(json, ",", i > 0 ? 1 : 0, err));
+            TRY(put_brackets(e, i, "[", json, err));
             TRY(buffer_json_string(json, (const char *)text, (size_t)n, err));
+            TRY(put_brackets(e, i + 1, "]", json, err));
         }
     }
-    TRY(buffer_append(json, "]", 1, err));
     *fits = *fits && json->size <= ARCHIVE_VALUE_BYTES;
     return PAWL_OK;
 }
 
-static pawl_status add_scalar_text(const reading *r, const char *name, const buffer *bytes,
+/* No text is a slot, nor a tensor of the model. */
+static pawl_role role_of_text(const bundle_name *name) {
+    bool other = name->role == PAWL_ROLE_SLOT || name->role == PAWL_ROLE_MODEL;
+    return other ? PAWL_ROLE_OTHER : name->role;
+}
+
+static pawl_status add_scalar_text(const reading *r, const bundle_name *name, const buffer *bytes,
                                    bool *done, pawl_error *err) {
     cursor c = cursor_of(bytes->data, bytes->size, 0, "text");
     uint64_t n;
@@ -255,8 +279,9 @@ static pawl_status add_scalar_text(const reading *r, const char *name, const buf
         return PAWL_OK;
     }
     const char *text = (const char *)c.data + c.at;
-    bool plain = utf8_valid(text, (size_t)n) && memchr(text, 0, (size_t)n) == NULL;
-    return archive_add_value(r->a, name, PAWL_ROLE_OTHER,
+    bool plain = utf8_valid(text, (size_t)n) && memchr(text, 0, (size_t)n) == NULL &&
+                 strcmp(name->name, GRAPH_KEY) != 0;
+    return archive_add_value(r->a, name->name, role_of_text(name),
                              plain ? PAWL_KIND_STRING : PAWL_KIND_BYTES, text, (size_t)n, err);
 }
 
@@ -275,11 +300,11 @@ static pawl_status add_texts(reading *r, const bundle_entry *e, const bundle_nam
     TRY(store_read(opened, e->offset, bytes.data, (size_t)e->bytes, err));
     bytes.size = (size_t)e->bytes;
     if (e->ndim == 0) {
-        return add_scalar_text(r, name->name, &bytes, done, err);
+        return add_scalar_text(r, name, &bytes, done, err);
     }
-    TRY(put_texts(&bytes, count, &json, done, err));
-    return *done ? archive_add_value(r->a, name->name, PAWL_ROLE_OTHER, PAWL_KIND_JSON, json.data,
-                                     json.size, err)
+    TRY(put_texts(e, &bytes, count, &json, done, err));
+    return *done ? archive_add_value(r->a, name->name, role_of_text(name), PAWL_KIND_JSON,
+                                     json.data, json.size, err)
                  : PAWL_OK;
 }
 
@@ -351,6 +376,69 @@ static pawl_status join_slice(reading *r, const bundle_entry *e, bundle_entry *o
     return PAWL_OK;
 }
 
+/* ---- the graph of objects ------------------------------------------------------------------- */
+
+static const bundle_entry *find_graph(const reading *r) {
+    const bundle_entry *e = bundle_find(&r->bundle, GRAPH_KEY, strlen(GRAPH_KEY));
+    return e != NULL && e->type == DT_STRING && e->ndim == 0 && e->slice_count == 0 ? e : NULL;
+}
+
+/* *at: where the text begins in its entry. */
+static pawl_status load_graph(reading *r, const bundle_entry *e, size_t *at, pawl_error *err) {
+    CLEANUP(store_close_pointer) store_file *opened = NULL;
+    uint64_t n;
+    TRY(check_entry(r, e, &types[DT_STRING], err));
+    if (e->bytes > FOREIGN_MAX_GRAPH) {
+        return error_set(err, PAWL_ELIMIT, "the graph of objects has more than %u bytes",
+                         FOREIGN_MAX_GRAPH);
+    }
+    TRY(archive_open_file(r->a, r->file_of[e->shard], STORE_READ, &opened, err));
+    TRY(buffer_reserve(&r->graph_bytes, (size_t)e->bytes, err));
+    TRY(store_read(opened, e->offset, r->graph_bytes.data, (size_t)e->bytes, err));
+    r->graph_bytes.size = (size_t)e->bytes;
+    cursor c = cursor_of(r->graph_bytes.data, r->graph_bytes.size, e->offset, "graph of objects");
+    if (!take_lengths(&c, 1, &n)) {
+        return refuse_entry(PAWL_EDAMAGED, "its length is not that of its text", err);
+    }
+    *at = c.at;
+    return graph_decode(r->graph_bytes.data + c.at, (size_t)n, &r->graph, err);
+}
+
+/* Where it is too large for a value it is a tensor of its bytes. */
+static pawl_status add_large_graph(reading *r, const bundle_entry *e, size_t at, pawl_error *err) {
+    const int64_t shape[] = {(int64_t)(e->bytes - at)};
+    const archive_part part = {
+        .stream = r->file_of[e->shard], .offset = e->offset + at, .bytes = e->bytes - at};
+    const archive_tensor tensor = {.name = GRAPH_KEY,
+                                   .dtype = PAWL_U8,
+                                   .ndim = 1,
+                                   .shape = shape,
+                                   .role = PAWL_ROLE_OTHER,
+                                   .parts = &part,
+                                   .part_count = 1};
+    TRY(keep_check(r, e, GRAPH_KEY, 1, err));
+    return archive_add_tensor(r->a, &tensor, err);
+}
+
+/* *added: its entry is, too. */
+static pawl_status read_graph(reading *r, const bundle_entry **added, pawl_error *err) {
+    const bundle_entry *e = find_graph(r);
+    size_t at = 0;
+    *added = NULL;
+    if (e == NULL) {
+        return PAWL_OK;
+    }
+    pawl_status status = load_graph(r, e, &at, err);
+    if (status == PAWL_OK && e->bytes - at > ARCHIVE_VALUE_BYTES) {
+        *added = e;
+        status = add_large_graph(r, e, at, err);
+    }
+    if (status != PAWL_OK && status != PAWL_ENOMEM) {
+        error_entry(err, GRAPH_KEY);
+    }
+    return status;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static pawl_status add_entry(reading *r, const bundle_entry *given, pawl_error *err) {
@@ -366,7 +454,7 @@ static pawl_status add_entry(reading *r, const bundle_entry *given, pawl_error *
         return refuse_entry(PAWL_EUNSUPPORTED, "its type is none that pawl knows", err);
     }
     const tensor_type *t = &types[e->type];
-    TRY(bundle_name_of(r->a, &r->bundle, e->key, &name, err));
+    TRY(bundle_name_of(r->a, &r->bundle, &r->graph, e->key, &name, err));
     if (e->slice_count > 0) {
         return add_sliced(r, e, t, &name, err);
     }
@@ -388,9 +476,11 @@ static pawl_status add_entry(reading *r, const bundle_entry *given, pawl_error *
 }
 
 static pawl_status add_entries(reading *r, pawl_error *err) {
+    const bundle_entry *added;
+    TRY(read_graph(r, &added, err));
     for (size_t i = 0; i < r->bundle.count; i++) {
         const bundle_entry *e = &r->bundle.entries[i];
-        if (bundle_is_slice_key(e->key)) {
+        if (bundle_is_slice_key(e->key) || e == added) {
             continue;
         }
         pawl_status status = add_entry(r, e, err);
@@ -412,6 +502,8 @@ static void free_details(void *context) {
 
 static void reading_free(reading *r) {
     bundle_free(&r->bundle);
+    graph_free(&r->graph);
+    buffer_free(&r->graph_bytes);
     mem_free(r->file_of);
     buffer_free(&r->key);
     mem_free(r->parts);

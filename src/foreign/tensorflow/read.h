@@ -3,9 +3,9 @@
  * tensorflow/read: tensor bundles (checkpoint V2): name-based, object-based, and the variables of a
  * SavedModel. The archive's name is that of the index.
  *
- * A key is a name. Of an object-based checkpoint it is what stands before
- * /.ATTRIBUTES/VARIABLE_VALUE; a slot VARIABLE/.OPTIMIZER_SLOT/OPTIMIZER/SLOT is
- * OPTIMIZER/VARIABLE/SLOT, a slot of its variable.
+ * A key is a name. In an object-based checkpoint the graph of objects names what it has: by the way
+ * from the root to it; a slot that the optimizer alone knows is OPTIMIZER/VARIABLE/SLOT. Of other
+ * keys the name is what stands before /.ATTRIBUTES/VARIABLE_VALUE.
  */
 #ifndef FOREIGN_TENSORFLOW_READ_H
 #define FOREIGN_TENSORFLOW_READ_H

@@ -8,7 +8,7 @@ import numpy as np
 import support
 import tensorflow as tf
 from support import NAMES, SHAPES, bits, made
-from tensorflow_names import name_of
+from tensorflow_names import GRAPH, name_of, names_of_graph
 
 import pawl
 
@@ -44,27 +44,28 @@ class WithTensorFlow(support.InDirectory):
         """Every key that TensorFlow reads, pawl reads alike."""
         reader = tf.train.load_checkpoint(str(prefix))
         keys = reader.get_variable_to_dtype_map()
+        graph = names_of_graph(reader.get_tensor(GRAPH)) if GRAPH in keys else {}
         with pawl.open(prefix) as checkpoint:
             self.assertEqual(checkpoint.format, "TensorFlow")
             for key, dtype in keys.items():
                 found = reader.get_tensor(key)
                 if dtype == tf.string:
-                    self.assert_texts(checkpoint, key, found)
+                    self.assert_texts(checkpoint, name_of(key, graph), found)
                 else:
-                    self.assert_tensor(checkpoint, name_of(key), found)
-            self.assertEqual(sorted(checkpoint), sorted(map(name_of, keys)))
+                    self.assert_tensor(checkpoint, name_of(key, graph), found)
+            self.assertEqual(sorted(checkpoint), sorted(name_of(key, graph) for key in keys))
             self.assertTrue(checkpoint.verify().ok)
         self.files += 1
         return keys
 
-    def assert_texts(self, checkpoint, key, texts):
-        found = checkpoint[name_of(key)]
-        if checkpoint.entry(name_of(key)).kind == "tensor":
+    def assert_texts(self, checkpoint, name, texts):
+        found = checkpoint[name]
+        if checkpoint.entry(name).kind == "tensor":
             self.assertEqual((found.dtype, found.shape), ("STRING", np.shape(texts)))
             return
         values = [found] if not np.shape(texts) else np.asarray(found, object).ravel().tolist()
         values = [each if isinstance(each, bytes) else each.encode() for each in values]
-        self.assertEqual(values, np.asarray(texts, object).ravel().tolist(), key)
+        self.assertEqual(values, np.asarray(texts, object).ravel().tolist(), name)
 
 
 class Bundles(WithTensorFlow):

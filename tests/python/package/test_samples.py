@@ -8,7 +8,7 @@ import pathlib
 import unittest
 
 import support
-from tensorflow_names import name_of
+from tensorflow_names import GRAPH, name_of, names_of_graph
 
 import pawl
 
@@ -18,9 +18,8 @@ UNREAD = {"C128", "INT4", "UINT4", "INT2", "UINT2", "F4_E2M1", "F8_E4M3B11FNUZ",
 
 
 @unittest.skipUnless(SAMPLES.is_dir(), f"there are no samples at {SAMPLES}")
-class TensorFlow(unittest.TestCase):
-    def compare(self, checkpoint, key, said):
-        name = name_of(key)
+class TensorFlow(support.InDirectory):
+    def compare(self, checkpoint, name, said):
         if said["dtype"] == "string":
             self.compare_texts(checkpoint, name, said)
             return
@@ -49,12 +48,45 @@ class TensorFlow(unittest.TestCase):
             for prefix, keys in json.loads(description.read_text())["checkpoints"].items():
                 with pawl.open(description.with_suffix("") / prefix) as checkpoint:
                     self.assertEqual(checkpoint.format, "TensorFlow")
+                    graph = names_of_graph(checkpoint[GRAPH]) if GRAPH in keys else {}
+                    names = [name_of(key, graph) for key in keys]
+                    self.assertEqual(len(set(names)), len(names))
                     for key, said in keys.items():
                         with self.subTest(sample=description.stem, key=key):
                             if "error" not in said:
-                                self.compare(checkpoint, key, said)
+                                self.compare(checkpoint, name_of(key, graph), said)
                     self.assertIsNone(checkpoint.verify().unverified)
         self.assertGreater(self.read, 150)
+
+    def test_objects_through_a_run_and_back(self):
+        source = SAMPLES / "tf-2.21/keras3_sequential_adam/ck-1"
+        pawl.convert(source, self.run_path)
+        pawl.convert(self.run_path, self.directory / "back", to="tensorflow")
+        index = (self.directory / "back.index").read_bytes()
+        self.assertIn(b"trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE", index)
+        self.assertNotIn(b"_momentums", index)
+        with pawl.open(source) as saved, pawl.open(self.directory / "back") as back:
+            self.assertEqual(list(back), list(saved))
+            self.assertEqual(back[GRAPH], saved[GRAPH])
+            for name in saved:
+                self.assertEqual(back.entry(name).slot_of, saved.entry(name).slot_of)
+                if saved.entry(name).kind == "tensor":
+                    self.assertEqual(bytes(back[name].read().buffer), bytes(saved[name].read().buffer))
+
+    def test_slots_without_their_variables(self):
+        pawl.convert(SAMPLES / "tf-2.21/keras3_sequential_adam/ck-1", self.run_path, only=["optimizer"])
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertEqual(checkpoint.entry("optimizer/_momentums/0").role, "other")
+
+    def test_other_names_do_not_fit_a_graph(self):
+        source, to = SAMPLES / "tf-2.21/keras3_sequential_adam/ck-1", self.directory / "renamed"
+        with self.assertRaisesRegex(pawl.Unsupported, "it has entries under other names") as caught:
+            pawl.convert(source, to, to="tensorflow", rename={"model": "net"})
+        self.assertEqual(caught.exception.entry, GRAPH)
+        pawl.convert(source, to, to="tensorflow", rename={"model": "net"}, drop=True)
+        with pawl.open(to) as checkpoint:
+            self.assertNotIn(GRAPH, list(checkpoint))
+            self.assertIn("net/_functional/_operations/1/_kernel", list(checkpoint))
 
 
 if __name__ == "__main__":

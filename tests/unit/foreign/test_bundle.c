@@ -220,6 +220,52 @@ static void test_r14_a_file_that_is_missing_or_cut_off(void **state) {
     buffer_free(&m.bytes);
 }
 
+/* A variable `w` of the root under the key k, and the graph that says so, `wrong` or right. */
+static void make_graph(made_index *m, store *s, bool wrong) {
+    static const uint8_t nodes[] = {0x0a, 7,   0x0a, 5,   0x08, 1,   0x12, 1,    'w', 0x0a, 21,
+                                    0x12, 19,  0x0a, 14,  'V',  'A', 'R',  'I',  'A', 'B',  'L',
+                                    'E',  '_', 'V',  'A', 'L',  'U', 'E',  0x1a, 1,   'k'};
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer data = {0};
+    static const uint8_t record_of_graph[] = {0x08, 7, 0x12, 0, 0x20, 1, 0x28, 5 + 32};
+    static const uint8_t record_of_variable[] = {0x08, 6, 0x12, 0, 0x28, 1};
+    assert_ok(buffer_append(&data, "x", 1, &err), &err);
+    assert_ok(buffer_varint(&data, sizeof(nodes), &err), &err);
+    assert_ok(buffer_u32le(&data, 0, &err), &err);
+    assert_ok(buffer_append(&data, nodes, sizeof(nodes), &err), &err);
+    data.data[6 + 5] = wrong ? 9 : 1; /* the number of the object */
+    put_anew(s, "b.data-00000-of-00001", data.data, data.size);
+    begin_index(m);
+    add_record(m, "_CHECKPOINTABLE_OBJECT_GRAPH", 28, record_of_graph, sizeof(record_of_graph));
+    add_record(m, "k", 1, record_of_variable, sizeof(record_of_variable));
+    end_index(m, s);
+}
+
+static void test_names_come_from_the_graph(void **state) {
+    made_index m;
+    struct source *w;
+    struct pawl_error err;
+    char text[128];
+    make_graph(&m, *state, false);
+    assert_ok(open_made(*state, "b.index", &w, &err), &err);
+    assert_int_equal(w->entries, 2);
+    assert_string_equal(made_entry(w, "w", text), "I8 [] file 0 at 0 of 1");
+    assert_string_equal(made_entry(w, "k", text), "");
+    source_destroy(w);
+    buffer_free(&m.bytes);
+}
+
+static void test_r14_a_graph_that_is_wrong(void **state) {
+    made_index m;
+    struct source *w;
+    struct pawl_error err;
+    make_graph(&m, *state, true);
+    assert_fails(open_made(*state, "b.index", &w, &err), PAWL_EDAMAGED, &err);
+    assert_says(err.attempt, "the graph of objects is wrong: it links to an object");
+    assert_string_equal(err.entry, "_CHECKPOINTABLE_OBJECT_GRAPH");
+    buffer_free(&m.bytes);
+}
+
 static void test_which_one_is_the_newest(void **state) {
     static const struct {
         const char *text, *path;
@@ -253,6 +299,8 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_r14_a_file_that_is_missing_or_cut_off, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_names_come_from_the_graph, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_r14_a_graph_that_is_wrong, set_up, tear_down),
         cmocka_unit_test(test_which_one_is_the_newest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
