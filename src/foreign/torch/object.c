@@ -21,6 +21,11 @@ static pawl_status check_visit(walk *w, const pickle_node *node, int depth, pawl
     if (depth <= MOST_DEPTH && w->visits++ < MOST_VISITS) {
         return PAWL_OK;
     }
+    if (depth <= MOST_DEPTH) {
+        error_set(err, PAWL_ELIMIT, "there are too many values: some are in many others");
+        error_expected(err, "at most %u", MOST_VISITS);
+        return PAWL_ELIMIT;
+    }
     error_set(err, PAWL_ELIMIT,
               "values are nested too deep, or in themselves, at byte %u of the pickle", node->at);
     error_expected(err, "at most %d levels", MOST_DEPTH);
@@ -262,9 +267,11 @@ static pawl_status add_text(walk *w, const pickle_node *node, pawl_error *err) {
 static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_error *err) {
     const pickle_items *arguments = &node->call->arguments->items;
     CLEANUP(buffer_free) buffer bytes = {0};
-    *is = pickle_is_call(node, "_codecs", "encode") && arguments->count >= 1 &&
-          arguments->nodes[0]->kind == PICKLE_TEXT &&
-          arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES;
+    *is =
+        pickle_is_call(node, "_codecs", "encode") && arguments->count == 2 &&
+        arguments->nodes[0]->kind == PICKLE_TEXT &&
+        arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES &&
+        (pickle_says(arguments->nodes[1], "latin1") || pickle_says(arguments->nodes[1], "latin-1"));
     if (!*is) {
         return PAWL_OK;
     }

@@ -3,6 +3,7 @@
 #include "foreign/streams.h"
 #include "foreign/torch/object.h"
 #include "foreign/torch/types.h"
+#include "format/limits.h"
 
 #include <string.h>
 
@@ -254,6 +255,10 @@ static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
     TRY(take_storage(s, argument(arguments, 0), &out->type, &storage, err));
     if (type != NULL && type->kind == PICKLE_GLOBAL) {
         out->type = torch_type_named(type->global.name);
+    }
+    if (metadata != NULL && metadata->kind == PICKLE_DICT &&
+        metadata->items.count / 2 > FOREIGN_MAX_PICKLE_ATTRIBUTES) {
+        return bad_tensor(node, "too much is noted of it", err);
     }
     out->conj = is_noted(metadata, "conj");
     out->neg = is_noted(metadata, "neg");

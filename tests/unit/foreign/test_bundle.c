@@ -31,9 +31,10 @@ static void test_keys_of_slices(void **state) {
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         struct pawl_error err = ERROR_INIT;
         char hex[128] = "";
-        bundle_slice s = {.ndim = 2};
-        memcpy(s.start, cases[i].start, sizeof(cases[i].start));
-        memcpy(s.length, cases[i].length, sizeof(cases[i].length));
+        int64_t start[2], length[2];
+        bundle_slice s = {.start = start, .length = length, .ndim = 2};
+        memcpy(start, cases[i].start, sizeof(start));
+        memcpy(length, cases[i].length, sizeof(length));
         const bundle_text name = {(const uint8_t *)cases[i].name, strlen(cases[i].name)};
         assert_ok(bundle_slice_key(name, &s, &key, &err), &err);
         for (size_t k = 0; k < key.size; k++) {
