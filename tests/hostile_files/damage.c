@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damages files of a checkpoint in many ways, one at a time, and looks at what becomes of each: is it
- * found, by opening or by verify; else, is what is read still the same?
+ * Damages files of a checkpoint in many ways, one at a time, and looks at what becomes of each: is
+ * it found, by opening or by verify; else, is what is read still the same?
  *
- * Usage: damage CASES SEED CHECKPOINT FILE..., in a directory of its own, whose files are changed and
- * put back. Answers with the format; for each file how many damages were found, were harmless,
+ * Usage: damage CASES SEED CHECKPOINT FILE..., in a directory of its own, whose files are changed
+ * and put back. Answers with the format; for each file how many damages were found, were harmless,
  * and changed silently what is read; and how long a case took at the most, the KiB that all of them
  * took more than the whole checkpoint, and which case that was. "no checkpoint": it is none.
  */

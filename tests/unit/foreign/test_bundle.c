@@ -64,6 +64,16 @@ static void test_blocks_that_snappy_compressed(void **state) {
     assert_fails(snappy_decode(before, sizeof(before), 24, &out, &err), PAWL_EDAMAGED, &err);
 }
 
+static void test_r14_blocks_that_say_more_than_there_can_be(void **state) {
+    static const uint8_t packed[] = {0xff, 0xff, 0x03, 0 << 2, 'x'}; /* 65535 bytes */
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer out = {0};
+    (void)state;
+    assert_fails(snappy_decode(packed, sizeof(packed), 1 << 20, &out, &err), PAWL_EDAMAGED, &err);
+    assert_says(pawl_error_text(&err), "more bytes are said to be compressed in it than can be");
+    assert_int_equal(out.capacity, 0);
+}
+
 /* ---- an index ---- */
 
 typedef struct made_index {
@@ -229,6 +239,7 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_of_slices),
         cmocka_unit_test(test_blocks_that_snappy_compressed),
+        cmocka_unit_test(test_r14_blocks_that_say_more_than_there_can_be),
         cmocka_unit_test_setup_teardown(test_slices_and_slots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_an_index_that_is_damaged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_a_file_that_is_missing_or_cut_off, set_up,
