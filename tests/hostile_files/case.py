@@ -10,10 +10,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scene:
-    """Where a case is made, and what its payload would leave behind if anything executed it."""
+    """Where a case is made, and the command is called; and the file that its payload would leave
+    there if anything executed it."""
 
     directory: Path
-    marker: Path
+    marker: str = "executed"
 
     def put(self, name: str, data: bytes) -> Path:
         path = self.directory / name

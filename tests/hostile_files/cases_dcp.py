@@ -69,7 +69,7 @@ def file_that_is_missing(scene: Scene) -> Path:
 def file_that_is_a_link_out(scene: Scene) -> Path:
     """A symbolic link to a file outside, which is no checkpoint."""
     made = put(scene, whole("__9_0.distcp"))
-    (made / "__9_0.distcp").symlink_to("/etc/passwd")
+    (made / "__9_0.distcp").symlink_to(scene.put("outside", b"root:x:0:0\n" * 100))
     return made
 
 

@@ -135,7 +135,7 @@ def value_in_a_link_out(scene: Scene) -> Path:
     """A value in a symbolic link to a file outside, which is too short for it."""
     made = database(scene, block(NODE, node(0, ["d/link"], [
         Key(b"w/.zarray", zarray()), Key(b"w/0", size=1 << 30)])))
-    (made / "d/link").symlink_to("/etc/passwd")
+    (made / "d/link").symlink_to(scene.put("outside", b"root:x:0:0\n" * 100))
     return made
 
 
@@ -211,12 +211,26 @@ def zstd_that_is_none(scene: Scene) -> Path:
     return database(scene, block(NODE, b"\xff" * 40, packed=True))
 
 
+def zstd(raw: bytes, byte: bytes, times: int) -> bytes:
+    """A frame of some bytes as they are, and of 128 KiB of one byte so many times."""
+    blocks = struct.pack("<I", len(raw) << 3)[:3] + raw
+    for i in range(times):
+        blocks += struct.pack("<I", 131072 << 3 | 1 << 1 | (i == times - 1))[:3] + byte
+    return b"\x28\xb5\x2f\xfd\x00\x58" + blocks
+
+
 @case
 def zstd_bomb(scene: Scene) -> Path:
-    """A node of 400 bytes that becomes 4 MiB of one byte, 32 times."""
-    blocks = b"".join(struct.pack("<I", 131072 << 3 | 1 << 1 | (i == 1023))[:3] + b"\x01"
-                      for i in range(1024))
-    return database(scene, block(NODE, b"\x28\xb5\x2f\xfd\x00\x58" + blocks, packed=True))
+    """A node of 4 KiB that becomes 128 MiB of one byte."""
+    return database(scene, block(NODE, zstd(b"", b"\x01", 1024), packed=True))
+
+
+@case
+def zstd_of_large_values(scene: Scene) -> Path:
+    """A node of 600 bytes that has 15 values of 1 MiB."""
+    body = node(0, [], [Key(b"%02d" % i, b"x" * (1 << 20)) for i in range(15)])
+    begun = len(body) - 15 * (1 << 20)
+    return database(scene, block(NODE, zstd(body[:begun], b"x", 120), packed=True))
 
 
 # ---- arrays ---------------------------------------------------------------------------------------

@@ -35,13 +35,13 @@ def stack_global_posix_system(scene: Scene) -> Path:
 @case
 def eval_that_opens_a_file(scene: Scene) -> Path:
     """builtins.eval of an expression."""
-    return put(scene, call("builtins", "eval", text(f"open({str(scene.marker)!r}, 'w')")))
+    return put(scene, call("builtins", "eval", text(f"open({scene.marker!r}, 'w')")))
 
 
 @case
 def exec_of_python_2(scene: Scene) -> Path:
     """__builtin__.execfile, as Python 2 calls it."""
-    return put(scene, call("__builtin__", "execfile", text(str(scene.marker))))
+    return put(scene, call("__builtin__", "execfile", text(scene.marker)))
 
 
 @case

@@ -95,7 +95,7 @@ def samples_in(directory: Path) -> list[Sample]:
 
 def made_samples(directory: Path) -> list[Sample]:
     """Of formats of which nobody else's are there."""
-    scene = Scene(directory, directory / "executed")
+    scene = Scene(directory)
     cases_dcp.put(scene, cases_dcp.whole(cases_dcp.DATA))
     cases_gguf.put(scene, [cases_gguf.value("k", cases_gguf.TEXT, cases_gguf.text("v"))],
                    [cases_gguf.tensor("w", [16])])

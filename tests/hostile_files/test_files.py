@@ -116,12 +116,11 @@ class Files(unittest.TestCase):
 
     def run_case(self, case: Case) -> None:
         with tempfile.TemporaryDirectory(prefix="pawl-r14-") as place:
-            scene = Scene(Path(place) / "files", Path(place) / "executed")
-            scene.directory.mkdir()
+            scene = Scene(Path(place))
             path = str(case.make(scene).relative_to(scene.directory))
             before = digest(scene.directory)
             told = {what: call(scene.directory, what, path) for what in ("show", "verify")}
-            self.assertFalse(scene.marker.exists(), "it was executed")
+            self.assertFalse((scene.directory / scene.marker).exists(), "it was executed")
             self.assertEqual(digest(scene.directory), before)
             for what, each in told.items():
                 self.judge(case, what, each)

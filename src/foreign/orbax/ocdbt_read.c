@@ -197,7 +197,7 @@ static pawl_status read_block(walking *w, const pending *node, cursor *body, paw
         return PAWL_ELIMIT;
     }
     if (most < FOREIGN_MAX_OCDBT_NODE) {
-        limit = most > FOREIGN_MAX_OCDBT_NODE / 4 ? (size_t)most : FOREIGN_MAX_OCDBT_NODE / 4;
+        limit = most > FOREIGN_MAX_OCDBT_NODE / 8 ? (size_t)most : FOREIGN_MAX_OCDBT_NODE / 8;
     }
     w->block.size = 0;
     w->body.size = 0;
