@@ -248,7 +248,7 @@ class Converting(support.InDirectory):
         with zipfile.ZipFile(self.directory / "x.pt", "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr("a/data.pkl", b"\x80\x02" + much + b"q\x000}(" + keys + b"u.")
             file.writestr("a/version", "3\n")
-        with self.assertRaisesRegex(pawl.Error, "too many bytes of names and values"):
+        with self.assertRaisesRegex(pawl.Error, "too many bytes of entries that so few bytes describe"):
             pawl.open(self.directory / "x.pt")
 
     def test_numbers_that_torch_only_notes_as_others(self):
