@@ -59,8 +59,9 @@ static void print_place(verification *v, const pawl_problem *problem) {
     if (problem->length == 1) {
         printf(", byte %" PRIu64, problem->offset);
     } else if (problem->length > 1) {
+        bool beyond = problem->length - 1 > UINT64_MAX - problem->offset;
         printf(", bytes %" PRIu64 " to %" PRIu64, problem->offset,
-               problem->offset + (problem->length - 1));
+               beyond ? UINT64_MAX : problem->offset + (problem->length - 1));
     }
     putchar('\n');
     free(v->file);

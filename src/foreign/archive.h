@@ -74,6 +74,8 @@ typedef struct archive {
     } values;
     size_t value_count;
     uint64_t text_bytes; /* of names, types and values */
+    uint64_t allowed;    /* bytes of all entries; 0: any */
+    uint64_t charged;
     struct archive_packed {
         monitor lock;  /* of which decoders there are: streams_packed.c */
         uint64_t kept; /* bytes that they keep, all of them together */
@@ -130,6 +132,9 @@ pawl_status archive_add_tensor(archive *a, const archive_tensor *tensor, pawl_er
  * JSON. Role: PAWL_ROLE_OTHER unless it says more. */
 pawl_status archive_add_value(archive *a, const char *name, pawl_role role, pawl_kind kind,
                               const void *bytes, size_t n, pawl_error *err) PAWL_MUST_CHECK;
+/* For formats in which one thing can stand for many entries: `bytes` more describe them, and all
+ * entries together may take 32 bytes of memory for each, and 16 MiB. */
+void archive_allow(archive *a, uint64_t bytes);
 /* Names that no entry of pawl can have are refused, unless the reader escapes them with this: the
  * characters that cannot be as %XX, and % itself where it would be taken for such a one. In the
  * archive's memory. */

@@ -132,11 +132,24 @@ pawl_status archive_add_stream(archive *a, uint32_t file, uint64_t bytes,
 
 /* ---- entries ---- */
 
+void archive_allow(archive *a, uint64_t bytes) {
+    a->allowed =
+        (a->allowed > 0 ? a->allowed : FOREIGN_SHARED_BYTES) + FOREIGN_SHARED_FACTOR * bytes;
+}
+
+static pawl_status charge(archive *a, uint64_t bytes, pawl_error *err) {
+    a->charged += bytes;
+    return a->allowed == 0 || a->charged <= a->allowed
+               ? PAWL_OK
+               : too_many("bytes of entries that so few bytes describe", a->allowed, err);
+}
+
 static pawl_status add_entry(archive *a, record_entry **out, pawl_error *err) {
     size_t count = (size_t)a->base.entries;
     if (count == FOREIGN_MAX_ENTRIES) {
         return too_many("entries", FOREIGN_MAX_ENTRIES, err);
     }
+    TRY(charge(a, 2 * sizeof(record_entry) + sizeof(record_piece), err)); /* the array doubles */
     TRY(vec_reserve(&a->entries, &a->entry_room, count + 1, sizeof(*a->entries), err));
     *out = &a->entries[count];
     return PAWL_OK;
@@ -144,6 +157,7 @@ static pawl_status add_entry(archive *a, record_entry **out, pawl_error *err) {
 
 /* What stands once in a file may be used for many entries. */
 static pawl_status count_text(archive *a, size_t bytes, pawl_error *err) {
+    TRY(charge(a, bytes, err));
     a->text_bytes += bytes;
     return a->text_bytes <= FOREIGN_MAX_TEXTS
                ? PAWL_OK

@@ -63,6 +63,9 @@
 /* Bytes of their names, shapes and values: a pickle may have one of them and use it often. */
 #define FOREIGN_MAX_TEXTS    1073741824u
 #define FORMAT_MAX_TYPE_NAME 32u
+/* What all entries of pickles may take in memory: so much, and so much for each byte of those. */
+#define FOREIGN_SHARED_BYTES  16777216u
+#define FOREIGN_SHARED_FACTOR 32u
 /* Of a pickle: bytes, opcodes, values, values on its stack, bytes of the names of classes and
  * functions, and bytes that names and values made of it may take beyond 8 times its own. */
 #define FOREIGN_MAX_PICKLE         134217728u
@@ -71,6 +74,8 @@
 #define FOREIGN_MAX_PICKLE_STACK   1000000u
 #define FOREIGN_MAX_PICKLE_NAMES   16777216u
 #define FOREIGN_MAX_PICKLE_MADE    16777216u
+/* Of an object that is searched by name: many may share one. */
+#define FOREIGN_MAX_PICKLE_ATTRIBUTES 64u
 
 /* The header of a .npy, in bytes: numpy itself reads 10,000 at most, unless it is told. */
 #define FOREIGN_MAX_NPY_HEADER 1048576u
@@ -92,6 +97,8 @@
  * slots. */
 #define FOREIGN_MAX_GRAPH   67108864u
 #define FOREIGN_MAX_OBJECTS 1000000u
+/* Bytes of a block of the index of a tensor bundle, decompressed: TensorFlow's have 256 KiB. */
+#define FOREIGN_MAX_BUNDLE_BLOCK 33554432u
 
 /* Zip files: members, and bytes of what describes them. */
 #define FOREIGN_MAX_ZIP_MEMBERS   250000u

@@ -94,7 +94,7 @@ static int by_fqn(const void *a, const void *b) {
     return compare_texts(((const chunk *)a)->fqn, ((const chunk *)b)->fqn);
 }
 
-static int by_path(const void *a, const void *b) {
+static int by_place(const void *a, const void *b) {
     const chunk *left = a;
     const chunk *right = b;
     int order = compare_texts(left->path, right->path);
@@ -134,17 +134,29 @@ static pawl_status add_file(const reading *r, pickle_text path, uint32_t *out, p
     return status == PAWL_ENOTFOUND ? is_missing(r->a, name, err) : status;
 }
 
+/* Each item has bytes of its own: what describes it is read once for each. */
+static pawl_status check_apart(const reading *r, const chunk *c, const chunk *before,
+                               pawl_error *err) {
+    if (c->bytes == 0 || c->at - before->at >= before->bytes) {
+        return PAWL_OK;
+    }
+    (void)not_as_dcp(r, "two items are in the same bytes of a file", err);
+    archive_error_file(r->a, c->file, err);
+    error_range(err, c->at, c->bytes);
+    error_expected(err, "one that begins at byte %llu or behind",
+                   (unsigned long long)before->at + before->bytes);
+    return PAWL_EDAMAGED;
+}
+
 static pawl_status add_files(reading *r, pawl_error *err) {
     if (r->chunk_count > 1) {
-        qsort(r->chunks, r->chunk_count, sizeof(*r->chunks), by_path);
+        qsort(r->chunks, r->chunk_count, sizeof(*r->chunks), by_place);
     }
     for (size_t i = 0; i < r->chunk_count; i++) {
         chunk *c = &r->chunks[i];
         if (i > 0 && compare_texts(c->path, c[-1].path) == 0) {
             c->file = c[-1].file;
-            if (c->at - c[-1].at < c[-1].bytes) {
-                return wrong_chunk(r, c, "it begins within another one", err);
-            }
+            TRY(check_apart(r, c, &c[-1], err));
         } else {
             TRY(add_file(r, c->path, &c->file, err));
         }
@@ -437,6 +449,7 @@ pawl_status dcp_read(archive *a, pawl_error *err) {
     CLEANUP(reading_free) reading r = {.a = a};
     pickle_tree tree;
     TRY(archive_read_description(a, a->name, FOREIGN_MAX_PICKLE, &text, err));
+    archive_allow(a, text.size);
     pawl_status status = pickle_read(text.data, text.size, 0, knows, &tree, err);
     if (status == PAWL_OK) {
         status = read_tree(&r, tree.root, err);

@@ -284,8 +284,14 @@ static pawl_status read_superblock(hdf5_file *f, pawl_error *err) {
         return hdf5_refuse(f, PAWL_EUNSUPPORTED, f->base, c.at, err,
                            "it is one of several files that one is split into");
     }
-    if (s.end == HDF5_NONE || s.base > s.end || s.end - s.base > left) {
-        return is_cut_off(f, s.end == HDF5_NONE || s.base > s.end ? s.end : s.end - s.base, err);
+    if (s.base > s.end) {
+        hdf5_refuse(f, PAWL_EDAMAGED, f->base, c.at, err, "its addresses begin behind its end");
+        error_expected(err, "at most %llu", (unsigned long long)s.end);
+        error_found(err, "%llu", (unsigned long long)s.base);
+        return PAWL_EDAMAGED;
+    }
+    if (s.end == HDF5_NONE || s.end - s.base > left) {
+        return is_cut_off(f, s.end == HDF5_NONE ? s.end : s.end - s.base, err);
     }
     f->root = s.root;
     return PAWL_OK;

@@ -35,6 +35,7 @@ typedef struct walking {
     ocdbt_node *node;
     buffer block, body;
     uint64_t unpacked; /* bytes, so far */
+    uint64_t read;     /* of the files */
 } walking;
 
 /* ---- files ---- */
@@ -182,6 +183,13 @@ static pawl_status read_block(walking *w, const pending *node, cursor *body, paw
     CLEANUP(store_close_pointer) store_file *file = NULL;
     uint64_t most = w->out->file_bytes * 64; /* as of the keys */
     size_t limit = FOREIGN_MAX_OCDBT_NODE;
+    if (node->bytes > w->out->file_bytes - w->read) {
+        error_set(err, PAWL_EDAMAGED, "the database's tree has a node more than once");
+        error_found(err, "nodes of more bytes than its files have, which are %llu",
+                    (unsigned long long)w->out->file_bytes);
+        return PAWL_EDAMAGED;
+    }
+    w->read += node->bytes;
     if (node->bytes > FOREIGN_MAX_OCDBT_NODE) {
         error_set(err, PAWL_ELIMIT, "a node of the database's tree is too large");
         error_expected(err, "at most %u bytes", FOREIGN_MAX_OCDBT_NODE);
@@ -189,7 +197,7 @@ static pawl_status read_block(walking *w, const pending *node, cursor *body, paw
         return PAWL_ELIMIT;
     }
     if (most < FOREIGN_MAX_OCDBT_NODE) {
-        limit = most > FOREIGN_MAX_OCDBT_NODE / 4 ? (size_t)most : FOREIGN_MAX_OCDBT_NODE / 4;
+        limit = most > FOREIGN_MAX_OCDBT_NODE / 8 ? (size_t)most : FOREIGN_MAX_OCDBT_NODE / 8;
     }
     w->block.size = 0;
     w->body.size = 0;

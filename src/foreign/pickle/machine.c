@@ -268,7 +268,10 @@ pickle_node *pickle_get(const pickle_node *node, const char *key) {
     const pickle_items *items = node->kind == PICKLE_DICT   ? &node->items
                                 : node->kind == PICKLE_CALL ? &node->call->items
                                                             : NULL;
-    for (size_t i = 0; items != NULL && i + 1 < items->count; i += 2) {
+    if (items == NULL || items->count / 2 > FOREIGN_MAX_PICKLE_ATTRIBUTES) {
+        return NULL;
+    }
+    for (size_t i = 0; i + 1 < items->count; i += 2) {
         if (pickle_says(items->nodes[i], key)) {
             return items->nodes[i + 1];
         }

@@ -89,7 +89,8 @@ bool pickle_is_global(const pickle_node *node, const char *module, const char *n
 bool pickle_is_call(const pickle_node *node, const char *module, const char *name);
 /* The text of a node is that. */
 bool pickle_says(const pickle_node *node, const char *text);
-/* The value of a key that is a text, in a dict or a call's items; NULL: none. */
+/* The value of a key that is a text, in a dict or a call's items; NULL: none, or there are more
+ * than FOREIGN_MAX_PICKLE_ATTRIBUTES. */
 pickle_node *pickle_get(const pickle_node *node, const char *key);
 
 #endif

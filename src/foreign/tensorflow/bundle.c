@@ -91,8 +91,13 @@ static pawl_status decode_shape(bundle *b, bundle_text text, bundle_entry *e, pa
     return PAWL_OK;
 }
 
+typedef struct extents {
+    int64_t start[PAWL_MAX_NDIM], length[PAWL_MAX_NDIM];
+    int ndim;
+} extents;
+
 /* start 1, length 2; without a length it is all of the dimension. */
-static pawl_status decode_extent(bundle_text text, bundle_slice *s, pawl_error *err) {
+static pawl_status decode_extent(bundle_text text, extents *s, pawl_error *err) {
     cursor c = message(text, "slice of a tensor");
     proto_field f;
     bool more = true;
@@ -116,18 +121,30 @@ static pawl_status decode_extent(bundle_text text, bundle_slice *s, pawl_error *
     }
 }
 
-static pawl_status decode_slice(bundle_text text, bundle_slice *s, pawl_error *err) {
+static pawl_status keep_extents(bundle *b, const extents *all, bundle_slice *out, pawl_error *err) {
+    size_t n = (size_t)all->ndim;
+    int64_t *numbers = arena_take(&b->memory, (2 * n + 1) * sizeof(*numbers), err);
+    if (numbers == NULL) {
+        return PAWL_ENOMEM;
+    }
+    memcpy(numbers, all->start, n * sizeof(*numbers));
+    memcpy(numbers + n, all->length, n * sizeof(*numbers));
+    *out = (bundle_slice){.start = numbers, .length = numbers + n, .ndim = all->ndim};
+    return PAWL_OK;
+}
+
+static pawl_status decode_slice(bundle *b, bundle_text text, bundle_slice *out, pawl_error *err) {
     cursor c = message(text, "slice of a tensor");
+    extents all = {.ndim = 0};
     proto_field f;
     bool more = true;
-    s->ndim = 0;
     for (;;) {
         TRY(proto_next(&c, &f, &more, err));
         if (!more) {
-            return PAWL_OK;
+            return keep_extents(b, &all, out, err);
         }
         if (f.number == 1 && f.wire == 2) {
-            TRY(decode_extent(f.text, s, err));
+            TRY(decode_extent(f.text, &all, err));
         }
     }
 }
@@ -145,7 +162,7 @@ static pawl_status decode_slices(bundle *b, bundle_text text, bundle_entry *e, p
     while (i < e->slice_count) {
         TRY(proto_next(&c, &f, &more, err));
         if (more && f.number == 7 && f.wire == 2) {
-            TRY(decode_slice(f.text, &e->slices[i++], err));
+            TRY(decode_slice(b, f.text, &e->slices[i++], err));
         }
     }
     return PAWL_OK;
@@ -240,7 +257,8 @@ static pawl_status load_block(decoding *d, handle h, cursor *out, pawl_error *er
     *out = cursor_of(block, n, h.offset, "index");
     if (block[n] == 1) {
         size_t left = FOREIGN_MAX_INDEX - (size_t)d->out->unpacked;
-        TRY(snappy_decode(block, n, left, &d->unpacked, err));
+        size_t most = left < FOREIGN_MAX_BUNDLE_BLOCK ? left : FOREIGN_MAX_BUNDLE_BLOCK;
+        TRY(snappy_decode(block, n, most, &d->unpacked, err));
         d->out->unpacked += d->unpacked.size;
         d->out->may_take += MOST_GROWTH * (uint64_t)d->unpacked.size;
         *out = cursor_of(d->unpacked.data, d->unpacked.size, h.offset, "index");

@@ -16,7 +16,7 @@ typedef struct bundle_text {
 
 /* A part of a partitioned variable: `length` -1: all of the dimension. */
 typedef struct bundle_slice {
-    int64_t start[PAWL_MAX_NDIM], length[PAWL_MAX_NDIM];
+    int64_t *start, *length;
     int ndim;
 } bundle_slice;
 

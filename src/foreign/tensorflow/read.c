@@ -310,6 +310,7 @@ static pawl_status add_texts(reading *r, const bundle_entry *e, const bundle_nam
 
 /* ---- slices --------------------------------------------------------------------------------- */
 
+/* `numbers`: where it begins and how long it is, in each dimension. */
 static pawl_status take_slice(reading *r, const bundle_entry *whole, const bundle_slice *s,
                               const bundle_name *name, int64_t *numbers, archive_part *out,
                               pawl_error *err) {
@@ -324,7 +325,7 @@ static pawl_status take_slice(reading *r, const bundle_entry *whole, const bundl
     for (int d = 0; d < s->ndim; d++) {
         int64_t length = s->length[d] < 0 ? whole->shape[d] : s->length[d];
         numbers[d] = s->start[d];
-        numbers[PAWL_MAX_NDIM + d] = length;
+        numbers[whole->ndim + d] = length;
         if (e->shape[d] != length) {
             return refuse_entry(PAWL_EDAMAGED, "a slice of it has another shape", err);
         }
@@ -341,13 +342,14 @@ static pawl_status take_slice(reading *r, const bundle_entry *whole, const bundl
 static pawl_status add_sliced(reading *r, const bundle_entry *e, const tensor_type *t,
                               const bundle_name *name, pawl_error *err) {
     size_t n = e->slice_count;
+    size_t ndim = (size_t)e->ndim;
     TRY(vec_reserve(&r->parts, &r->part_room, n, sizeof(*r->parts), err));
-    TRY(vec_reserve(&r->boxes, &r->box_room, n * 2 * PAWL_MAX_NDIM, sizeof(*r->boxes), err));
+    TRY(vec_reserve(&r->boxes, &r->box_room, n * 2 * ndim + 1, sizeof(*r->boxes), err));
     for (size_t i = 0; i < n; i++) {
-        int64_t *numbers = r->boxes + i * 2 * PAWL_MAX_NDIM;
+        int64_t *numbers = r->boxes + i * 2 * ndim;
         TRY(take_slice(r, e, &e->slices[i], name, numbers, &r->parts[i], err));
         r->parts[i].box_offset = numbers;
-        r->parts[i].box_extent = numbers + PAWL_MAX_NDIM;
+        r->parts[i].box_extent = numbers + ndim;
     }
     return add_tensor(r, e, t, name, r->parts, n, err);
 }

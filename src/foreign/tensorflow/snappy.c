@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define MOST_OF_ONE 22u /* bytes that one compressed byte becomes: 64 of 3 */
+
 static pawl_status refuse(const char *what, pawl_error *err) {
     return error_set(err, PAWL_EDAMAGED, "a block of the index cannot be decompressed: %s", what);
 }
@@ -79,6 +81,9 @@ pawl_status snappy_decode(const uint8_t *packed, size_t n, size_t limit, buffer 
         error_set(err, PAWL_ELIMIT, "the index is too large when it is decompressed");
         error_expected(err, "at most %zu bytes", limit);
         return PAWL_ELIMIT;
+    }
+    if (size / MOST_OF_ONE > n) {
+        return refuse("more bytes are said to be compressed in it than can be", err);
     }
     out->size = 0;
     TRY(buffer_reserve(out, size, err));

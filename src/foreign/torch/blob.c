@@ -117,6 +117,7 @@ static pawl_status read_zip(torch_blob *b, pawl_error *err) {
     TRY(read_byte_order(b, err));
     TRY(zip_read_member(&b->bytes, m, FOREIGN_MAX_PICKLE, &b->pickle, err));
     b->source.bytes = b->pickle.size;
+    archive_allow(b->a, b->pickle.size);
     return pickle_read(b->pickle.data, b->pickle.size, m->deflated ? 0 : b->at + m->offset,
                        torch_knows, &b->tree, err);
 }

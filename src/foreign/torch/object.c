@@ -27,6 +27,11 @@ static pawl_status check_made(walk *w, uint64_t visits, uint64_t bytes, pawl_err
     if (w->made <= FOREIGN_MAX_PICKLE_MADE + most && w->visits <= MORE_VISITS + most) {
         return PAWL_OK;
     }
+    if (depth <= MOST_DEPTH) {
+        error_set(err, PAWL_ELIMIT, "there are too many values: some are in many others");
+        error_expected(err, "at most %u", MOST_VISITS);
+        return PAWL_ELIMIT;
+    }
     error_set(err, PAWL_ELIMIT,
               "the pickle would become far more than it is: "
               "the same values are in it again and again");
@@ -119,9 +124,11 @@ static pawl_status add_text(walk *w, const pickle_node *node, pawl_error *err) {
 static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_error *err) {
     const pickle_items *arguments = &node->call->arguments->items;
     CLEANUP(buffer_free) buffer bytes = {0};
-    *is = pickle_is_call(node, "_codecs", "encode") && arguments->count >= 1 &&
-          arguments->nodes[0]->kind == PICKLE_TEXT &&
-          arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES;
+    *is =
+        pickle_is_call(node, "_codecs", "encode") && arguments->count == 2 &&
+        arguments->nodes[0]->kind == PICKLE_TEXT &&
+        arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES &&
+        (pickle_says(arguments->nodes[1], "latin1") || pickle_says(arguments->nodes[1], "latin-1"));
     if (!*is) {
         return PAWL_OK;
     }

@@ -140,6 +140,7 @@ static pawl_status read_stream(reading *r, pawl_error *err) {
     TRY(read_head(r, err));
     TRY(pickles_next(&r->stream, &r->bytes, &r->object, err));
     source.bytes = r->object.bytes;
+    archive_allow(r->a, r->object.bytes);
     TRY(read_storages(r, err));
     r->a->base.reads.bytes += r->object.bytes;
     return torch_add_object(&source, r->object.root, "", err);

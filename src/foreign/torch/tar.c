@@ -339,6 +339,7 @@ static pawl_status read_tar(reading *r, pawl_error *err) {
     TRY(read_tensors(r, err));
     TRY(pickles_next(&r->object, &bytes, &tree, err));
     source.bytes = tree.bytes;
+    archive_allow(r->a, tree.bytes);
     pawl_status status = torch_add_object(&source, tree.root, "", err);
     pickle_free(&tree);
     return status;

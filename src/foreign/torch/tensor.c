@@ -3,6 +3,7 @@
 #include "foreign/streams.h"
 #include "foreign/torch/object.h"
 #include "foreign/torch/types.h"
+#include "format/limits.h"
 
 #include <string.h>
 

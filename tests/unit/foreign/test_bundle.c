@@ -31,9 +31,10 @@ static void test_keys_of_slices(void **state) {
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         struct pawl_error err = ERROR_INIT;
         char hex[128] = "";
-        bundle_slice s = {.ndim = 2};
-        memcpy(s.start, cases[i].start, sizeof(cases[i].start));
-        memcpy(s.length, cases[i].length, sizeof(cases[i].length));
+        int64_t start[2], length[2];
+        bundle_slice s = {.start = start, .length = length, .ndim = 2};
+        memcpy(start, cases[i].start, sizeof(start));
+        memcpy(length, cases[i].length, sizeof(length));
         const bundle_text name = {(const uint8_t *)cases[i].name, strlen(cases[i].name)};
         assert_ok(bundle_slice_key(name, &s, &key, &err), &err);
         for (size_t k = 0; k < key.size; k++) {
@@ -61,6 +62,16 @@ static void test_blocks_that_snappy_compressed(void **state) {
     assert_fails(snappy_decode(packed, sizeof(packed), 23, &out, &err), PAWL_ELIMIT, &err);
     static const uint8_t before[] = {4, 0 << 2 | 1, 9};
     assert_fails(snappy_decode(before, sizeof(before), 24, &out, &err), PAWL_EDAMAGED, &err);
+}
+
+static void test_r14_blocks_that_say_more_than_there_can_be(void **state) {
+    static const uint8_t packed[] = {0xff, 0xff, 0x03, 0 << 2, 'x'}; /* 65535 bytes */
+    struct pawl_error err = ERROR_INIT;
+    CLEANUP(buffer_free) buffer out = {0};
+    (void)state;
+    assert_fails(snappy_decode(packed, sizeof(packed), 1 << 20, &out, &err), PAWL_EDAMAGED, &err);
+    assert_says(err.attempt, "more bytes are said to be compressed in it than can be");
+    assert_int_equal(out.capacity, 0);
 }
 
 /* ---- an index ---- */
@@ -293,6 +304,7 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_of_slices),
         cmocka_unit_test(test_blocks_that_snappy_compressed),
+        cmocka_unit_test(test_r14_blocks_that_say_more_than_there_can_be),
         cmocka_unit_test_setup_teardown(test_slices_and_slots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_an_index_that_is_damaged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_an_index_that_would_become_far_more, set_up,
