@@ -50,7 +50,7 @@ typedef struct graph_node {
     bool below_optimizer; /* or of one, */
     bool trained;         /* or of the model, though an optimizer has it */
     bool taken;           /* it is a list in which slots were looked for: many may link to it */
-    signed char list; /* its children are 0, 1, 2, ...: 1; -1: they are not; 0: not looked yet */
+    int list; /* its children are 0, 1, 2, ...: 1; -1: they are not; 0: not looked yet */
 } graph_node;
 
 typedef struct object_graph {
