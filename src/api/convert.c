@@ -144,8 +144,10 @@ static pawl_status convert(pawl_checkpoint *from, const char *path,
     found.unverified = checkpoint_unverified(from);
     TRY(convert_plan_make(from, to, &known, &plan, &found, err));
     if (!known.dry_run) {
-        TRY(checkpoint_check_sums(from, known.stop, known.context, err));
-        TRY(write_it(from, &plan, path, to, &known, &found, err));
+        TRY(checkpoint_note_parts(from, err));
+        pawl_status status = write_it(from, &plan, path, to, &known, &found, err);
+        checkpoint_forget_parts(from);
+        TRY(status);
     }
     give_output(result, &found, sizeof(found));
     return PAWL_OK;

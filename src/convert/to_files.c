@@ -11,17 +11,20 @@ static writer_shape shape_of(const writer_format *to, const pawl_convert_options
     return options->shard_bytes > 0 ? WRITER_DIRECTORY : WRITER_FILE;
 }
 
-static pawl_status write_it(const convert_plan *plan, const writer_format *to, place *at,
-                            uint64_t shard_bytes, feed *f, pawl_error *err) {
+/* Nothing gets its name before all that it was made of was compared with its checksums. */
+static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan,
+                            const writer_format *to, place *at, const pawl_convert_options *options,
+                            feed *f, pawl_error *err) {
     const writer_job job = {.into = at->into,
                             .name = place_name(at),
                             .items = plan->writing,
                             .count = plan->count,
-                            .shard_bytes = shard_bytes,
+                            .shard_bytes = options->shard_bytes,
                             .context = f,
                             .begin = feed_begin,
                             .read = feed_read};
     TRY(to->write(&job, err));
+    TRY(checkpoint_check_sums(from, options->stop, options->context, err));
     return place_commit(at, err);
 }
 
@@ -34,7 +37,7 @@ pawl_status convert_to_files(pawl_checkpoint *from, const convert_plan *plan, st
     feed *f = NULL;
     TRY(place_begin(&at, parent, name, shape, os, err));
     TRY(feed_new(from, plan, options, os, &f, err));
-    pawl_status status = write_it(plan, to, &at, options->shard_bytes, f, err);
+    pawl_status status = write_it(from, plan, to, &at, options, f, err);
     result->overflows = feed_overflows(f);
     feed_free(f);
     return status;

@@ -18,6 +18,10 @@ typedef struct lending {
     pawl_checkpoint *from;
     const convert_plan *plan;
     atomic_uint_fast64_t read_bytes, overflows;
+    atomic_bool stopped;
+    /* The thread of the save's, then the caller's. */
+    bool differs;
+    struct pawl_error story; /* if it differs */
 } lending;
 
 /* A tensor of the state: its `data`. */
@@ -60,6 +64,22 @@ static pawl_status read_and_cast(lending *l, const pawl_copy *copy, pawl_error *
     return PAWL_OK;
 }
 
+static int is_stopped(void *context) {
+    lending *l = context;
+    return atomic_load(&l->stopped);
+}
+
+/* Compares what was read with its checksums. */
+static pawl_status compare_sums(lending *l, pawl_error *err) {
+    pawl_status status = checkpoint_check_sums(l->from, is_stopped, l, err);
+    if (status != PAWL_OK) {
+        l->differs = true;
+        l->story = *err;
+    }
+    return status;
+}
+
+/* The last copy fails where a checksum differs, and with it the save. */
 static pawl_status read_copies(void *context, const pawl_copy *const *copies, size_t count,
                                void **ticket, pawl_error *err) {
     lending *l = context;
@@ -73,7 +93,7 @@ static pawl_status read_copies(void *context, const pawl_copy *const *copies, si
         TRY(read_copy(t, copies[i]->offset, copies[i]->host, copies[i]->bytes, err));
         (void)atomic_fetch_add(&l->read_bytes, copies[i]->bytes);
     }
-    return PAWL_OK;
+    return atomic_load(&l->read_bytes) < l->plan->from_bytes ? PAWL_OK : compare_sums(l, err);
 }
 
 /* ---- the state ------------------------------------------------------------------------------ */
@@ -134,6 +154,7 @@ static pawl_status wait_for_save(pawl_run *run, lending *l, const pawl_convert_o
         }
         if (is_stop_wanted(o)) {
             struct pawl_error ignored = ERROR_INIT;
+            atomic_store(&l->stopped, true);
             (void)!run_cancel(run, 0, &ignored);
             return error_set(err, PAWL_ECANCELED, "the conversion was stopped by its caller");
         }
@@ -145,6 +166,9 @@ static pawl_status save_state(pawl_run *run, pawl_state *state, lending *l,
     int64_t own = checkpoint_step(l->from);
     int64_t step = o->step != NULL ? *o->step : own >= 0 ? own : 0;
     const pawl_save_options options = {.struct_size = sizeof(options)};
+    if (l->plan->from_bytes == 0) {
+        TRY(compare_sums(l, err));
+    }
     TRY(run_save(run, state, step, &options, err));
     return wait_for_save(run, l, o, err);
 }
@@ -184,11 +208,16 @@ pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, stor
                             .start_out = read_copies};
     atomic_init(&l.read_bytes, 0);
     atomic_init(&l.overflows, 0);
+    atomic_init(&l.stopped, false);
     if (tensors == NULL) {
         store_destroy(into);
         return error_nomem(err, plan->count * sizeof(*tensors));
     }
     pawl_status status = save_all(&l, tensors, into, options, os, err);
     result->overflows = atomic_load(&l.overflows);
+    if (l.differs && status != PAWL_ECANCELED) {
+        *err = l.story;
+        return err->status;
+    }
     return status;
 }

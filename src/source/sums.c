@@ -32,10 +32,10 @@ static pawl_status go_on(void *context, uint64_t bytes, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status source_check_sums(struct source *of, int (*stop)(void *context), void *context,
-                              pawl_error *err) {
+pawl_status source_check_sums(struct source *of, source_parts *parts, int (*stop)(void *context),
+                              void *context, pawl_error *err) {
     summing s = {.stop = stop, .context = context};
-    source_verifier v = {.context = &s, .problem = take_problem, .progress = go_on};
+    source_verifier v = {.context = &s, .parts = parts, .problem = take_problem, .progress = go_on};
     if (!of->sums_apart) {
         return PAWL_OK;
     }
