@@ -144,10 +144,7 @@ static pawl_status convert(pawl_checkpoint *from, const char *path,
     found.unverified = checkpoint_unverified(from);
     TRY(convert_plan_make(from, to, &known, &plan, &found, err));
     if (!known.dry_run) {
-        TRY(checkpoint_note_parts(from, err));
-        pawl_status status = write_it(from, &plan, path, to, &known, &found, err);
-        checkpoint_forget_parts(from);
-        TRY(status);
+        TRY(write_it(from, &plan, path, to, &known, &found, err));
     }
     give_output(result, &found, sizeof(found));
     return PAWL_OK;

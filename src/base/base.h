@@ -179,9 +179,6 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n);
 uint32_t crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
 /* The CRC32 of IEEE 802.3, as zip files have it ("123456789" is 0xcbf43926). */
 uint32_t crc32_zip(uint32_t crc, const void *data, size_t n);
-/* The sum of n bytes more behind those of a sum. */
-uint32_t crc32c_join(uint32_t crc, uint32_t of_more, uint64_t n);
-uint32_t crc32_zip_join(uint32_t crc, uint32_t of_more, uint64_t n);
 /* LevelDB's masking: rotate right by 15, add 0xa282ead8. */
 uint32_t crc32c_mask(uint32_t crc);
 uint32_t crc32c_unmask(uint32_t masked);

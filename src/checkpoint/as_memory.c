@@ -87,14 +87,6 @@ void checkpoint_memory_free(checkpoint_memory *m) {
     mem_free(m);
 }
 
-void checkpoint_memory_note(checkpoint_memory *m, source_parts *parts) {
-    if (m != NULL) {
-        monitor_enter(&m->guard);
-        m->checkpoint->parts = parts;
-        monitor_leave(&m->guard);
-    }
-}
-
 static void name_memory(checkpoint_memory *m, const struct source *s) {
     if (s->step >= 0) {
         (void)snprintf(m->name, sizeof(m->name), "checkpoint of %s", s->label);
@@ -121,7 +113,6 @@ static pawl_status open_memory(pawl_checkpoint *c, pawl_error *err) {
         checkpoint_memory_free(m);
         return status;
     }
-    m->checkpoint->parts = c->parts;
     name_memory(m, c->source);
     m->table = (pawl_memory){
         .struct_size = sizeof(m->table), .name = m->name, .context = m, .start_out = read_copies};

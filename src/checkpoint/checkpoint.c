@@ -240,32 +240,8 @@ const char *checkpoint_unverified(const pawl_checkpoint *c) {
     return c->source->unverified;
 }
 
-pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
-                                  pawl_error *err) {
-    return source_check_sums(c->source, c->parts, stop, context, err);
-}
-
-pawl_status checkpoint_note_parts(pawl_checkpoint *c, pawl_error *err) {
-    checkpoint_forget_parts(c);
-    if (!c->source->sums_apart || c->source->sum == NULL) {
-        return PAWL_OK;
-    }
-    TRY(source_parts_new(&c->parts, err));
-    checkpoint_memory_note(c->memory, c->parts);
-    return PAWL_OK;
-}
-
-void checkpoint_forget_parts(pawl_checkpoint *c) {
-    checkpoint_memory_note(c->memory, NULL);
-    source_parts_free(c->parts);
-    c->parts = NULL;
-}
-
-void checkpoint_note_part(pawl_checkpoint *c, uint32_t file, uint64_t at, const void *bytes,
-                          size_t n) {
-    if (c->parts != NULL) {
-        source_parts_add(c->parts, c->source, file, at, bytes, n);
-    }
+struct source *checkpoint_source(pawl_checkpoint *c) {
+    return c->source;
 }
 
 pawl_status checkpoint_identity(pawl_checkpoint *c, char out[CHECKPOINT_IDENTITY_CHARS],

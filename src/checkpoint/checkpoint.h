@@ -79,13 +79,7 @@ const pawl_log *checkpoint_log(const pawl_checkpoint *c);
 const char *checkpoint_label(const pawl_checkpoint *c);
 /* What nothing in it can show; NULL: all has checksums. */
 const char *checkpoint_unverified(const pawl_checkpoint *c);
-/* Sums of what is read of it from now on are noted, where it has sums that reading does not compare,
- * until they are forgotten. No other thread uses it. */
-pawl_status checkpoint_note_parts(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
-void checkpoint_forget_parts(pawl_checkpoint *c);
-/* As source_check_sums, of what was noted and, for what is missing, of the files. */
-pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
-                                  pawl_error *err) PAWL_MUST_CHECK;
+struct source *checkpoint_source(pawl_checkpoint *c);
 process_id entries_process(const pawl_entries *walk);
 process_id view_process(const pawl_view *v);
 /* Text lives as long as the checkpoint. */

@@ -21,7 +21,6 @@ struct pawl_checkpoint {
     engine_reader *reader;
     engine_views *views;       /* NULL until the first one is opened */
     checkpoint_memory *memory; /* NULL until the first tensor is handed out: as_memory.c */
-    source_parts *parts;       /* NULL: what is read is not noted */
     arena found_memory;        /* of what pawl_checkpoint_find returned last: find.c */
 };
 
@@ -32,13 +31,7 @@ engine_source source_files(struct source *s, const platform *os);
  * this one is. PAWL_EBUSY, PAWL_EDAMAGED when its files are not those that were opened. */
 pawl_status checkpoint_open_again(pawl_checkpoint *c, pawl_checkpoint **out, pawl_error *err)
     PAWL_MUST_CHECK;
-/* as_memory.c; NULL is fine */
-void checkpoint_memory_free(checkpoint_memory *m);
-/* What is read of it is noted there; NULL: nowhere. */
-void checkpoint_memory_note(checkpoint_memory *m, source_parts *parts);
-/* Bytes of a file, as the source numbers it, are handed on. Any thread. */
-void checkpoint_note_part(pawl_checkpoint *c, uint32_t file, uint64_t at, const void *bytes,
-                          size_t n);
+void checkpoint_memory_free(checkpoint_memory *m); /* as_memory.c; NULL is fine */
 
 /* ---- failures: checkpoint.c, slice.c -------------------------------------------------------- */
 

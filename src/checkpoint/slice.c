@@ -153,16 +153,14 @@ typedef struct batch {
     pawl_checkpoint *checkpoint;
     const record_entry *entry;
     strided to;
-    box source; /* the piece */
-    uint32_t file;
-    uint64_t base; /* where it begins in that */
+    box source;    /* the piece */
+    uint64_t base; /* where it begins in its file */
     engine_stretch items[BATCH_ITEMS];
     size_t count;
     uint64_t bytes;
 } batch;
 
 static void place_slice_bytes(const batch *b, uint64_t offset, const uint8_t *bytes, size_t n) {
-    checkpoint_note_part(b->checkpoint, b->file, offset, bytes, n);
     strided_place(&b->to, &b->source, offset - b->base, n, bytes);
 }
 
@@ -228,7 +226,6 @@ static pawl_status read_part(void *context, const record_piece *piece, const box
                              pawl_error *err) {
     batch *b = context;
     b->source = box_of(b->entry->ndim, piece->box_offset, piece->box_extent);
-    b->file = piece->file;
     b->base = piece->offset;
     pawl_status status = slice_runs(b->entry, piece, shared, add_stretch, b, err);
     if (status == PAWL_OK) {
@@ -261,8 +258,6 @@ pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t 
 /* ---- values of ranks ---- */
 
 typedef struct copying {
-    pawl_checkpoint *from;
-    uint32_t file;
     uint8_t *to;
     uint64_t base;
 } copying;
@@ -271,7 +266,6 @@ static pawl_status copy_out(void *context, uint64_t offset, const uint8_t *bytes
                             pawl_error *err) {
     (void)err;
     const copying *copy = context;
-    checkpoint_note_part(copy->from, copy->file, offset, bytes, n);
     memcpy(copy->to + (offset - copy->base), bytes, n);
     return PAWL_OK;
 }
@@ -279,7 +273,7 @@ static pawl_status copy_out(void *context, uint64_t offset, const uint8_t *bytes
 pawl_status checkpoint_piece_bytes(pawl_checkpoint *c, const record_entry *entry,
                                    const record_piece *piece, uint64_t from, void *to, size_t n,
                                    pawl_error *err) {
-    copying copy = {.from = c, .file = piece->file, .to = to, .base = piece->offset + from};
+    copying copy = {.to = to, .base = piece->offset + from};
     pawl_status status =
         engine_reader_read(c->reader, piece->file, copy.base, n, copy_out, &copy, err);
     return status == PAWL_OK ? PAWL_OK : checkpoint_piece_failed(c, entry, piece, err);

@@ -39,8 +39,7 @@ void source_parts_free(source_parts *p) {
 void source_parts_add(source_parts *p, struct source *s, uint32_t file, uint64_t at,
                       const void *bytes, size_t n) {
     struct pawl_error ignored = ERROR_INIT;
-    if (p == NULL || s->sum == NULL || n == 0 ||
-        (s->ops->in_file != NULL && !s->ops->in_file(s, &file, &at))) {
+    if (s->sum == NULL || n == 0 || (s->ops->in_file != NULL && !s->ops->in_file(s, &file, &at))) {
         return;
     }
     const source_part part = {.file = file, .at = at, .bytes = n, .sum = s->sum(0, bytes, n)};
@@ -66,8 +65,8 @@ static int by_place(const void *a, const void *b) {
     return (left->bytes > right->bytes) - (left->bytes < right->bytes);
 }
 
-/* Parts that overlap were read more than once, and perhaps not alike: unless they are the same, none
- * of them counts. */
+/* Parts that overlap were read more than once, and perhaps not alike: unless they are the same,
+ * none of them counts. */
 static void sort_parts(source_parts *p) {
     size_t kept = 0;
     uint64_t end = 0; /* of all so far in that file */

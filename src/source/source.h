@@ -47,16 +47,15 @@ typedef struct source_part {
     uint32_t file, sum;
 } source_part;
 
-/* Parts that were read. Any thread may add; what is added while others look for some may be lost. */
+/* Parts that were read. Any thread may add some and look for some. */
 typedef struct source_parts source_parts;
 pawl_status source_parts_new(source_parts **out, pawl_error *err) PAWL_MUST_CHECK;
 void source_parts_free(source_parts *p); /* NULL is fine */
-/* Notes bytes of a file, as `open` numbers it. Nothing, where `p` is NULL or the source has no sums
- * of such bytes. */
+/* Notes bytes of a file of the source, as `open` numbers it; of others nothing. */
 void source_parts_add(source_parts *p, struct source *s, uint32_t file, uint64_t at,
                       const void *bytes, size_t n);
-/* Is there a part that begins at `at`, and ends before or at `end`? Else *out is as much from `at` on
- * as was not read. `p` NULL: nothing was. */
+/* Is there a part that begins at `at`, and ends before or at `end`? Else *out is as much from `at`
+ * on as was not read. `p` NULL: nothing was. */
 bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end, source_part *out);
 
 /* ---- the interface -------------------------------------------------------------------------- */
@@ -140,16 +139,21 @@ struct source {
     /* What these are of bytes in files, 0 or the sum so far first. NULL: of nothing else that is
      * read. */
     uint32_t (*sum)(uint32_t so_far, const void *bytes, size_t n);
+    source_parts *parts;    /* NULL: what is read is not noted */
     const char *unverified; /* what nothing can show: a clause; NULL: all has checksums */
     pawl_read_stats reads;  /* so far; those of files are counted by who reads them */
     arena memory;           /* of its texts */
 };
 
 void source_destroy(struct source *s); /* NULL is fine */
-/* Where reading compares no checksums of entries: compares them; the first that differs is the
- * error. `parts` were read already, and may be NULL. `stop` as of pawl_verify_options. sums.c */
-pawl_status source_check_sums(struct source *of, source_parts *parts, int (*stop)(void *context),
-                              void *context, pawl_error *err) PAWL_MUST_CHECK;
+/* Where reading compares no checksums of entries: notes what is read from now on. sums.c */
+pawl_status source_note_begin(struct source *of, pawl_error *err) PAWL_MUST_CHECK;
+void source_note(struct source *of, uint32_t file, uint64_t at, const void *bytes, size_t n);
+/* Compares these checksums, and reads only what was not noted; the first that differs is the error.
+ * `stop` as of pawl_verify_options. */
+pawl_status source_check_sums(struct source *of, int (*stop)(void *context), void *context,
+                              pawl_error *err) PAWL_MUST_CHECK;
+void source_note_end(struct source *of); /* nothing is noted any more */
 /* Makes "file" or "directory/file" of a source's file, as a path in its store. */
 void source_file_path(struct source *s, uint32_t number, char out[STORE_MAX_PATH]);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a tensor bundle: its index, and where the bytes of each tensor are. */
 #include "foreign/tensorflow/read.h"
+#include "base/checksum_join.h"
 #include "foreign/streams.h"
 #include "foreign/tensorflow/names.h"
 #include "format/limits.h"

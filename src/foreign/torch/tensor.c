@@ -232,7 +232,7 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
 
 #define NO_ARGUMENT SIZE_MAX
 
-/* PyTorch conjugates and negates when numbers are used, and says so in a dict beside the storage. */
+/* PyTorch conjugates and negates when numbers are used: a dict beside the storage says so. */
 static bool is_noted(const pickle_node *metadata, const char *key) {
     const pickle_node *note = metadata != NULL ? pickle_get(metadata, key) : NULL;
     return note != NULL && !(note->kind == PICKLE_BOOL && !note->truth);

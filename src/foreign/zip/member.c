@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads whole members, and compares their checksums. */
+#include "base/checksum_join.h"
 #include "foreign/unpack.h"
 #include "foreign/zip/private.h"
 

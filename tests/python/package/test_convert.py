@@ -294,7 +294,8 @@ class Converting(support.InDirectory):
             with self.subTest(to=to, into="a run"), self.assertRaises(pawl.Damaged) as caught:
                 pawl.convert(there, self.directory / "made")
             self.assertEqual(caught.exception.path, str(data))
-            self.assertEqual(pawl.ls(self.directory / "made"), [])
+            with self.assertRaises(pawl.NotFound):
+                pawl.ls(self.directory / "made")
         self.assertFalse((self.directory / "x.safetensors").exists())
 
     def test_checksums_are_compared_of_what_is_not_converted(self):

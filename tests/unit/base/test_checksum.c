@@ -2,7 +2,7 @@
 /* Checksums: the values that their specifications have, and sums of parts joined. */
 #include "lib/test.h"
 
-#include "base/base.h"
+#include "base/checksum_join.h"
 
 #define BYTES 5000u
 
