@@ -135,7 +135,7 @@ class Bench:
                 if reader in readers:
                     for how, theirs in (("cold", cold), ("warm", warm)):
                         self.report.figure(f"{kind}, {how}: {reader} ÷ {own}",
-                                           [t / o for t, o in zip(theirs, self.found[kind, own, how])])
+                                           [t / o for t, o in zip(theirs, self.found.get((kind, own, how), []))])
         self.report.table(f"reading all, {self.options.gib:g} GiB: seconds, medians", ["", "cold", "warm"], rows)
 
     # ---- converting
@@ -163,6 +163,8 @@ class Bench:
 
     def convert_tables(self):
         for source, to in CONVERSIONS:
+            if (source, to) not in self.found:
+                continue
             seconds = statistics.median(self.found[source, to, "seconds"])
             memory = self.found[source, to, "memory"]
             self.report.figure(f"slower of reading and writing ÷ {source} to {to}", self.found[source, to], CONVERT_BAR,
@@ -174,11 +176,14 @@ class Bench:
         self.data.mkdir(parents=True)
         try:
             make(self.data, int(self.options.gib * harness.GIB), self.options.entries)
-            for i in range(self.options.rounds):
-                if "read" in self.options.only:
-                    self.read_round(i)
-                if "convert" in self.options.only:
-                    self.convert_round(i)
+            try:
+                for i in range(self.options.rounds):
+                    if "read" in self.options.only:
+                        self.read_round(i)
+                    if "convert" in self.options.only:
+                        self.convert_round(i)
+            except KeyboardInterrupt:
+                self.report.remark("stopped; what there is was measured before")
             if "read" in self.options.only:
                 self.read_tables()
             if "convert" in self.options.only:
