@@ -19,6 +19,8 @@
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
 #   make bench-torch    what saving costs a training loop in PyTorch, on 1, 2 and 4 ranks, beside four
 #                       others (20 minutes). BENCH_ARGS=--help
+#   make bench-formats  reading and converting checkpoints of other tools, beside these tools, at 4 GiB
+#                       (20 minutes). BENCH_ARGS="--gib 1", BENCH_ARGS=--help
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
 #   make fuzz       every parser under libFuzzer with ASan and UBSan (clang), FUZZ_SECONDS=30 each,
 #                   JOBS at a time; table, findings in build/fuzz/found. FUZZ_ARGS=--help
@@ -104,6 +106,11 @@ bench-torch:
 	@$(call BUILD,release)
 	@build/torch/bin/python3 bench/torch_loop.py $(BENCH_ARGS)
 
+bench-formats:
+	@tools/setup build example test torch
+	@$(call BUILD,release)
+	@build/torch/bin/python3 bench/formats.py $(BENCH_ARGS)
+
 asan tsan:
 	@tools/setup build example test python
 	@$(call BUILD,$@)
@@ -145,4 +152,4 @@ clean:
 	    build/wheel-check
 
 .PHONY: release demo demo-ranks demo-torch check check-torch check-formats check-threads proofs powerloss bench \
-    bench-quick bench-torch asan tsan fuzz lint abi format docs wheel check-wheel install clean
+    bench-quick bench-torch bench-formats asan tsan fuzz lint abi format docs wheel check-wheel install clean

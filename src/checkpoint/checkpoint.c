@@ -240,9 +240,8 @@ const char *checkpoint_unverified(const pawl_checkpoint *c) {
     return c->source->unverified;
 }
 
-pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
-                                  pawl_error *err) {
-    return source_check_sums(c->source, stop, context, err);
+struct source *checkpoint_source(pawl_checkpoint *c) {
+    return c->source;
 }
 
 pawl_status checkpoint_identity(pawl_checkpoint *c, char out[CHECKPOINT_IDENTITY_CHARS],

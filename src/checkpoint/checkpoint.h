@@ -79,9 +79,7 @@ const pawl_log *checkpoint_log(const pawl_checkpoint *c);
 const char *checkpoint_label(const pawl_checkpoint *c);
 /* What nothing in it can show; NULL: all has checksums. */
 const char *checkpoint_unverified(const pawl_checkpoint *c);
-/* As source_check_sums. */
-pawl_status checkpoint_check_sums(pawl_checkpoint *c, int (*stop)(void *context), void *context,
-                                  pawl_error *err) PAWL_MUST_CHECK;
+struct source *checkpoint_source(pawl_checkpoint *c);
 process_id entries_process(const pawl_entries *walk);
 process_id view_process(const pawl_view *v);
 /* Text lives as long as the checkpoint. */

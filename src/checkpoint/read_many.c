@@ -85,6 +85,7 @@ static void place_in_slice(void *context, size_t i, uint64_t offset, const uint8
     const slice_batch *b = context;
     const wanted_stretch *s = &b->stretches[i];
     wanted_slice *w = s->of;
+    source_note(b->checkpoint->source, s->at.file, offset, bytes, n);
     uint64_t at = offset - s->piece->offset;
     if (s->straight) {
         memcpy(w->to + at, bytes, n);

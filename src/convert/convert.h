@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "foreign/writer.h"
 #include "store/store.h"
+#include "tensor/tensor.h"
 
 #include <pawl/convert.h>
 
@@ -54,6 +55,24 @@ pawl_status convert_to_files(pawl_checkpoint *from, const convert_plan *plan, st
 pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, store *into,
                            const pawl_convert_options *options, const platform *os,
                            pawl_convert_result *result, pawl_error *err) PAWL_MUST_CHECK;
+
+/* ---- request.c: parts of tensors, read together --------------------------------------------- */
+
+typedef struct request {
+    pawl_slice *slices;
+    size_t count, room;
+    arena memory;
+} request;
+
+/* A box of the tensor, of so many bytes, as the checkpoint has it. */
+pawl_status request_box(request *r, const plan_item *item, const box *b, void *to, size_t bytes,
+                        pawl_error *err) PAWL_MUST_CHECK;
+/* Elements [first, first + n) in row-major order. */
+pawl_status request_elements(request *r, const plan_item *item, uint64_t first, uint64_t n,
+                             uint8_t *to, pawl_error *err) PAWL_MUST_CHECK;
+/* Reads all that was asked for; then nothing is. */
+pawl_status request_read(request *r, pawl_checkpoint *from, pawl_error *err) PAWL_MUST_CHECK;
+void request_free(request *r); /* for CLEANUP */
 
 /* ---- feed.c --------------------------------------------------------------------------------- */
 

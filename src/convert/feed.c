@@ -58,50 +58,6 @@ struct feed {
 
 /* ---- filling a buffer: the thread ----------------------------------------------------------- */
 
-/* What read_many is asked for: boxes of tensors. */
-typedef struct request {
-    pawl_slice *slices;
-    size_t count, room;
-    arena memory;
-} request;
-
-static pawl_status ask_box(request *r, const plan_item *item, const box *b, void *to, size_t bytes,
-                           pawl_error *err) {
-    size_t n = (size_t)item->to.ndim;
-    int64_t *numbers = arena_take(&r->memory, (2 * n + 1) * sizeof(*numbers), err);
-    if (numbers == NULL) {
-        return PAWL_ENOMEM;
-    }
-    if (n > 0) {
-        memcpy(numbers, b->offset, n * sizeof(*numbers));
-        memcpy(numbers + n, b->extent, n * sizeof(*numbers));
-    }
-    TRY(vec_reserve(&r->slices, &r->room, r->count + 1, sizeof(*r->slices), err));
-    r->slices[r->count++] = (pawl_slice){.name = item->from,
-                                         .offset = n > 0 ? numbers : NULL,
-                                         .extent = n > 0 ? numbers + n : NULL,
-                                         .to = to,
-                                         .to_bytes = bytes};
-    return PAWL_OK;
-}
-
-/* Elements [first, first + n) in row-major order. */
-static pawl_status ask_elements(request *r, const plan_item *item, uint64_t first, uint64_t n,
-                                uint8_t *to, pawl_error *err) {
-    static const int64_t origin[PAWL_MAX_NDIM];
-    box whole = box_of(item->to.ndim, origin, item->to.shape);
-    size_t each = (size_t)pawl_dtype_bits(item->from_dtype) / 8;
-    while (n > 0) {
-        box b = box_leading(&whole, first, n);
-        uint64_t elements = box_elements(&b);
-        TRY(ask_box(r, item, &b, to, (size_t)elements * each, err));
-        to += elements * each;
-        first += elements;
-        n -= elements;
-    }
-    return PAWL_OK;
-}
-
 static pawl_status packed_too_large(const plan_item *item, pawl_error *err) {
     error_set(err, PAWL_ELIMIT, "a tensor of a packed type is too large to be converted");
     error_entry(err, item->from);
@@ -127,7 +83,7 @@ static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t used,
             return packed_too_large(item, err);
         }
         *s = (segment){.item = number, .at = used, .bytes = (size_t)left};
-        return ask_box(r, item, &whole, b->bytes + used, (size_t)left, err);
+        return request_box(r, item, &whole, b->bytes + used, (size_t)left, err);
     }
     size_t each = to_bits / 8;
     size_t from_each = (size_t)pawl_dtype_bits(item->from_dtype) / 8;
@@ -139,7 +95,7 @@ static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t used,
     *s = (segment){.item = number, .first = f->next_at, .at = used, .bytes = (size_t)n * each};
     uint8_t *to = cast ? f->uncast + *uncast : b->bytes + used;
     *uncast += cast ? (size_t)n * from_each : 0;
-    return ask_elements(r, item, f->next_at / each, n, to, err);
+    return request_elements(r, item, f->next_at / each, n, to, err);
 }
 
 static bool has_room(const feed *f, const feed_buffer *b, size_t used, size_t uncast) {
@@ -186,11 +142,7 @@ static pawl_status fill(feed *f, feed_buffer *b, request *r, pawl_error *err) {
         f->next++;
         f->next_at = 0;
     }
-    if (r->count > 0) {
-        const slice_array slices = {
-            .first = r->slices, .size = sizeof(*r->slices), .count = r->count};
-        TRY(checkpoint_read_many(f->from, &slices, err));
-    }
+    TRY(request_read(r, f->from, err));
     uint64_t overflows = cast_all(f, b);
     monitor_enter(&f->guard);
     f->overflows += overflows;
@@ -231,12 +183,10 @@ static void read_ahead(void *context) {
         if (!wait_for_empty(f, &f->buffers[i])) {
             break;
         }
-        r.count = 0;
         status = fill(f, &f->buffers[i], &r, &story);
-        arena_free(&r.memory);
         hand_over(f, &f->buffers[i], status == PAWL_OK ? NULL : &story);
     }
-    mem_free(r.slices);
+    request_free(&r);
 }
 
 /* ---- taking: the writer --------------------------------------------------------------------- */

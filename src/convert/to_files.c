@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Converts a checkpoint to files of another tool. */
 #include "convert/convert.h"
+#include "source/source.h"
 
 #include <string.h>
 
@@ -11,17 +12,21 @@ static writer_shape shape_of(const writer_format *to, const pawl_convert_options
     return options->shard_bytes > 0 ? WRITER_DIRECTORY : WRITER_FILE;
 }
 
-static pawl_status write_it(const convert_plan *plan, const writer_format *to, place *at,
-                            uint64_t shard_bytes, feed *f, pawl_error *err) {
+/* Nothing gets its name before all that it was made of was compared with its checksums. */
+static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan,
+                            const writer_format *to, place *at, const pawl_convert_options *options,
+                            const platform *os, feed *f, pawl_error *err) {
     const writer_job job = {.into = at->into,
+                            .platform = os,
                             .name = place_name(at),
                             .items = plan->writing,
                             .count = plan->count,
-                            .shard_bytes = shard_bytes,
+                            .shard_bytes = options->shard_bytes,
                             .context = f,
                             .begin = feed_begin,
                             .read = feed_read};
     TRY(to->write(&job, err));
+    TRY(source_check_sums(checkpoint_source(from), options->stop, options->context, err));
     return place_commit(at, err);
 }
 
@@ -34,8 +39,12 @@ pawl_status convert_to_files(pawl_checkpoint *from, const convert_plan *plan, st
     feed *f = NULL;
     TRY(place_begin(&at, parent, name, shape, os, err));
     TRY(feed_new(from, plan, options, os, &f, err));
-    pawl_status status = write_it(plan, to, &at, options->shard_bytes, f, err);
+    pawl_status status = source_note_begin(checkpoint_source(from), err);
+    if (status == PAWL_OK) {
+        status = write_it(from, plan, to, &at, options, os, f, err);
+    }
     result->overflows = feed_overflows(f);
-    feed_free(f);
+    feed_free(f); /* its thread reads no more */
+    source_note_end(checkpoint_source(from));
     return status;
 }

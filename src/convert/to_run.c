@@ -1,37 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Converts a checkpoint to a step of a run. The tensors of the state that is saved are those of the
- * open checkpoint, read by the thread of the save, and cast on the way.
+ * open checkpoint, read by the thread of the save, and cast on the way. While that one reads, the
+ * caller uses the checkpoint no more.
  */
 #include "convert/convert.h"
 #include "format/format.h"
 #include "format/limits.h"
 #include "run/run.h"
+#include "source/source.h"
 #include "tensor/tensor.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#define WAIT_S 0.1
+#define WAIT_S      0.1
+#define AHEAD_BYTES 25165824u /* 24 MiB: a whole number of elements of any type */
+#define LARGE_BYTES 1048576u
 
 /* What the tensors of a conversion have in common. */
 typedef struct lending {
     pawl_memory table;
     pawl_checkpoint *from;
     const convert_plan *plan;
+    struct ahead {
+        uint8_t *bytes; /* AHEAD_BYTES */
+        const struct lent *of;
+        uint64_t first, end; /* of the tensor, as the checkpoint has it */
+    } ahead;                 /* the thread of the save's */
     atomic_uint_fast64_t read_bytes, overflows;
+    atomic_bool stopped;
+    /* The thread of the save's, then the caller's. */
+    bool differs;
+    struct pawl_error story; /* if it differs */
 } lending;
 
 /* A tensor of the state: its `data`. */
 typedef struct lent {
     const plan_item *item;
-    pawl_tensor from; /* as the checkpoint hands it out */
+    pawl_tensor from; /* as the checkpoint hands it out, if packed */
 } lent;
 
 /* ---- reading: the thread of the save -------------------------------------------------------- */
 
-static pawl_status read_copy(const lent *t, int64_t offset, void *host, size_t bytes,
-                             pawl_error *err) {
+/* Elements that share bytes cannot be read in parts, but the checkpoint can copy any bytes. */
+static pawl_status read_packed(const lent *t, int64_t offset, void *host, size_t bytes,
+                               pawl_error *err) {
     const pawl_memory *memory = t->from.memory;
     const pawl_copy copy = {.struct_size = sizeof(copy),
                             .entry = t->item->from,
@@ -44,38 +58,98 @@ static pawl_status read_copy(const lent *t, int64_t offset, void *host, size_t b
     return memory->start_out(memory->context, copies, 1, &ticket, err);
 }
 
-static pawl_status read_and_cast(lending *l, const pawl_copy *copy, pawl_error *err) {
-    const lent *t = copy->data;
-    size_t to_each = (size_t)pawl_dtype_bits(t->item->to.dtype) / 8;
-    size_t from_each = (size_t)pawl_dtype_bits(t->item->from_dtype) / 8;
-    size_t n = copy->bytes / to_each;
-    AUTOFREE uint8_t *uncast = mem_alloc(n * from_each);
-    if (uncast == NULL) {
-        return error_nomem(err, n * from_each);
+/* Makes *ahead begin with that byte of the tensor, as the checkpoint has it. */
+static pawl_status read_ahead(lending *l, const lent *t, uint64_t first, pawl_error *err) {
+    CLEANUP(request_free) request r = {.slices = NULL};
+    struct ahead *a = &l->ahead;
+    uint64_t each = (uint64_t)pawl_dtype_bits(t->item->from_dtype) / 8;
+    uint64_t left = t->item->from_bytes - first;
+    uint64_t n = left < AHEAD_BYTES ? left : AHEAD_BYTES;
+    if (a->bytes == NULL) {
+        a->bytes = mem_pages(AHEAD_BYTES);
     }
-    TRY(read_copy(t, copy->offset / (int64_t)to_each * (int64_t)from_each, uncast, n * from_each,
-                  err));
-    uint64_t overflows =
-        cast_elements(t->item->to.dtype, copy->host, t->item->from_dtype, uncast, n);
-    (void)atomic_fetch_add(&l->overflows, overflows);
-    (void)atomic_fetch_add(&l->read_bytes, n * from_each);
+    if (a->bytes == NULL) {
+        return error_nomem(err, AHEAD_BYTES);
+    }
+    a->of = NULL;
+    TRY(request_elements(&r, t->item, first / each, n / each, a->bytes, err));
+    TRY(request_read(&r, l->from, err));
+    a->of = t;
+    a->first = first;
+    a->end = first + n;
     return PAWL_OK;
 }
 
+/* Hands on what is read ahead, cast where it is to be: elements [done, n) of the copy. */
+static pawl_status copy_ahead(lending *l, const pawl_copy *copy, pawl_error *err) {
+    const lent *t = copy->data;
+    const struct ahead *a = &l->ahead;
+    size_t to_each = (size_t)pawl_dtype_bits(t->item->to.dtype) / 8;
+    size_t from_each = (size_t)pawl_dtype_bits(t->item->from_dtype) / 8;
+    uint64_t at = (uint64_t)copy->offset / to_each * from_each;
+    uint8_t *to = copy->host;
+    for (size_t left = copy->bytes / to_each; left > 0;) {
+        if (a->of != t || at < a->first || at >= a->end) {
+            TRY(read_ahead(l, t, at, err));
+        }
+        uint64_t there = (a->end - at) / from_each;
+        size_t n = left < there ? left : (size_t)there;
+        const uint8_t *from = a->bytes + (at - a->first);
+        if (t->item->to.dtype == t->item->from_dtype) {
+            memcpy(to, from, n * to_each);
+        } else {
+            uint64_t overflows = cast_elements(t->item->to.dtype, to, t->item->from_dtype, from, n);
+            (void)atomic_fetch_add(&l->overflows, overflows);
+        }
+        to += n * to_each;
+        at += n * from_each;
+        left -= n;
+        (void)atomic_fetch_add(&l->read_bytes, n * from_each);
+    }
+    return PAWL_OK;
+}
+
+/* A small one is read with others, a large one ahead of the next. */
+static pawl_status read_one(lending *l, const pawl_copy *copy, request *small, pawl_error *err) {
+    const lent *t = copy->data;
+    size_t bits = (size_t)pawl_dtype_bits(t->item->to.dtype);
+    if (bits % 8 == 0 && (t->item->to.dtype != t->item->from_dtype || copy->bytes >= LARGE_BYTES)) {
+        return copy_ahead(l, copy, err);
+    }
+    (void)atomic_fetch_add(&l->read_bytes, copy->bytes);
+    if (bits % 8 != 0) {
+        return read_packed(t, copy->offset, copy->host, copy->bytes, err);
+    }
+    return request_elements(small, t->item, (uint64_t)copy->offset / (bits / 8),
+                            copy->bytes / (bits / 8), copy->host, err);
+}
+
+static int is_stopped(void *context) {
+    lending *l = context;
+    return atomic_load(&l->stopped);
+}
+
+/* Compares what was read with its checksums. */
+static pawl_status compare_sums(lending *l, pawl_error *err) {
+    pawl_status status = source_check_sums(checkpoint_source(l->from), is_stopped, l, err);
+    if (status != PAWL_OK) {
+        l->differs = true;
+        l->story = *err;
+    }
+    return status;
+}
+
+/* The last copy fails where a checksum differs, and with it the save. */
 static pawl_status read_copies(void *context, const pawl_copy *const *copies, size_t count,
                                void **ticket, pawl_error *err) {
+    CLEANUP(request_free) request small = {.slices = NULL};
     lending *l = context;
     (void)ticket; /* all is read when this returns */
     for (size_t i = 0; i < count; i++) {
-        const lent *t = copies[i]->data;
-        if (t->item->to.dtype != t->item->from_dtype) {
-            TRY(read_and_cast(l, copies[i], err));
-            continue;
-        }
-        TRY(read_copy(t, copies[i]->offset, copies[i]->host, copies[i]->bytes, err));
-        (void)atomic_fetch_add(&l->read_bytes, copies[i]->bytes);
+        TRY(read_one(l, copies[i], &small, err));
     }
-    return PAWL_OK;
+    TRY(request_read(&small, l->from, err));
+    return atomic_load(&l->read_bytes) < l->plan->from_bytes ? PAWL_OK : compare_sums(l, err);
 }
 
 /* ---- the state ------------------------------------------------------------------------------ */
@@ -84,7 +158,9 @@ static pawl_status add_tensor(const lending *l, const plan_item *item, lent *t, 
                               pawl_error *err) {
     const writer_item *to = &item->to;
     *t = (lent){.item = item, .from = {.struct_size = sizeof(t->from)}};
-    TRY(checkpoint_tensor(l->from, item->from, &t->from, err));
+    if (pawl_dtype_bits(to->dtype) % 8 != 0) {
+        TRY(checkpoint_tensor(l->from, item->from, &t->from, err));
+    }
     const pawl_tensor tensor = {.struct_size = sizeof(tensor),
                                 .name = to->name,
                                 .dtype = to->dtype,
@@ -136,6 +212,7 @@ static pawl_status wait_for_save(pawl_run *run, lending *l, const pawl_convert_o
         }
         if (is_stop_wanted(o)) {
             struct pawl_error ignored = ERROR_INIT;
+            atomic_store(&l->stopped, true);
             (void)!run_cancel(run, 0, &ignored);
             return error_set(err, PAWL_ECANCELED, "the conversion was stopped by its caller");
         }
@@ -147,6 +224,9 @@ static pawl_status save_state(pawl_run *run, pawl_state *state, lending *l,
     int64_t own = checkpoint_step(l->from);
     int64_t step = o->step != NULL ? *o->step : own >= 0 ? own : 0;
     const pawl_save_options options = {.struct_size = sizeof(options)};
+    if (l->plan->from_bytes == 0) {
+        TRY(compare_sums(l, err));
+    }
     TRY(run_save(run, state, step, &options, err));
     return wait_for_save(run, l, o, err);
 }
@@ -208,13 +288,25 @@ pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, stor
                             .start_out = read_copies};
     atomic_init(&l.read_bytes, 0);
     atomic_init(&l.overflows, 0);
+    atomic_init(&l.stopped, false);
     pawl_status status =
         tensors != NULL ? check_run(into, err) : error_nomem(err, plan->count * sizeof(*tensors));
     if (status != PAWL_OK) {
         store_destroy(into);
         return status;
     }
-    status = save_all(&l, tensors, into, options, os, err);
+    status = source_note_begin(checkpoint_source(from), err);
+    if (status == PAWL_OK) {
+        status = save_all(&l, tensors, into, options, os, err);
+    } else {
+        store_destroy(into);
+    }
+    source_note_end(checkpoint_source(from));
+    mem_free(l.ahead.bytes);
     result->overflows = atomic_load(&l.overflows);
+    if (l.differs && status != PAWL_ECANCELED) {
+        *err = l.story;
+        return err->status;
+    }
     return status;
 }

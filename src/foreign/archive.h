@@ -42,6 +42,7 @@ typedef struct archive_format {
     const char *name;       /* "safetensors": pawl_checkpoint_info.format */
     const char *unverified; /* as source.unverified */
     bool sums;              /* as source.sums_apart */
+    uint32_t (*sum)(uint32_t so_far, const void *bytes, size_t n); /* as source.sum */
     /* Reads a->name, and the files that it names; adds files, streams and entries. */
     pawl_status (*read)(struct archive *a, pawl_error *err);
     /* Optional: nothing. Once the entries are sorted: do the files say the same of them? */

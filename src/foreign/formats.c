@@ -44,6 +44,7 @@ const archive_format format_torch = {
     .unverified = NULL, /* each member of a zip has a checksum */
     .read = torch_zip_read,
     .sums = true,
+    .sum = crc32_zip,
     .verify = torch_zip_verify,
 };
 
@@ -52,6 +53,7 @@ const archive_format format_dcp = {
     .unverified = NULL,
     .read = dcp_read,
     .sums = true,
+    .sum = crc32_zip,
     .verify = dcp_verify,
 };
 
@@ -83,6 +85,7 @@ const archive_format format_npz = {
     .unverified = NULL,
     .read = npz_read,
     .sums = true,
+    .sum = crc32_zip,
     .verify = npz_verify,
 };
 
@@ -104,6 +107,7 @@ const archive_format format_keras = {
     .unverified = NULL,
     .read = keras_read,
     .sums = true,
+    .sum = crc32_zip,
     .verify = keras_verify,
 };
 
@@ -121,6 +125,7 @@ const archive_format format_tensorflow = {
     .unverified = NULL, /* each tensor has a checksum */
     .read = tensorflow_read,
     .sums = true,
+    .sum = crc32c,
     .verify = tensorflow_verify,
 };
 

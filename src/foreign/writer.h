@@ -35,6 +35,7 @@ typedef pawl_status (*writer_take)(void *to, const uint8_t *bytes, size_t n, paw
 
 typedef struct writer_job {
     store *into;
+    const platform *platform;
     const char
         *name; /* of the file; of several, the beginning of their names; of a directory: "" */
     const writer_item *items; /* ascending by name; none that the format refuses */
@@ -82,19 +83,28 @@ const writer_format *writer_by_path(const char *path);
 /* "safetensors, npz, torch": for messages. */
 const char *writer_names(void);
 
+/* Of all its tensors. */
+uint64_t writer_tensor_bytes(const writer_job *job);
 /* Begins a job that reads all tensors in the order of their names. */
 pawl_status writer_begin_all(const writer_job *job, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- output.c: a file that is written from its beginning to its end ------------------------- */
 
+/* While one piece of it is filled, others are being written. */
 typedef struct output {
     store_file *file;
-    uint8_t *memory; /* what was not written yet */
-    size_t used;
-    uint64_t at; /* where the next byte will be */
+    const platform *platform;
+    struct store_queue *queue;   /* NULL until the first piece is full */
+    struct output_piece *pieces; /* with their memory */
+    uint8_t *memory;
+    size_t piece, used; /* the one that is filled, and how much of it is */
+    uint64_t at;        /* where the next byte will be */
+    uint64_t reserved;
 } output;
 
-pawl_status output_open(output *o, store *s, const char *path, pawl_error *err) PAWL_MUST_CHECK;
+/* `least`: so many bytes it will have, or more; room for them is reserved. */
+pawl_status output_open(output *o, const writer_job *job, const char *path, uint64_t least,
+                        pawl_error *err) PAWL_MUST_CHECK;
 pawl_status output_write(output *o, const void *bytes, size_t n, pawl_error *err) PAWL_MUST_CHECK;
 /* Zeros up to a multiple. */
 pawl_status output_align(output *o, uint32_t alignment, pawl_error *err) PAWL_MUST_CHECK;

@@ -72,6 +72,14 @@ const char *writer_names(void) {
     return "pawl, safetensors, torch, dcp, tensorflow, npz, npy";
 }
 
+uint64_t writer_tensor_bytes(const writer_job *job) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        bytes += job->items[i].kind == PAWL_KIND_TENSOR ? job->items[i].bytes : 0;
+    }
+    return bytes;
+}
+
 pawl_status writer_begin_all(const writer_job *job, pawl_error *err) {
     AUTOFREE size_t *order = mem_calloc(job->count + 1, sizeof(*order));
     size_t n = 0;

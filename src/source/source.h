@@ -39,9 +39,31 @@ typedef struct source_walk {
     struct source *of;
 } source_walk;
 
+/* ---- what was read already: parts.c -------------------------------------------------------- */
+
+/* A part of a file, and the sum of its bytes (source.sum). */
+typedef struct source_part {
+    uint64_t at, bytes;
+    uint32_t file, sum;
+} source_part;
+
+/* Parts that were read. Any thread may add some and look for some. */
+typedef struct source_parts source_parts;
+pawl_status source_parts_new(source_parts **out, pawl_error *err) PAWL_MUST_CHECK;
+void source_parts_free(source_parts *p); /* NULL is fine */
+/* Notes bytes of a file of the source, as `open` numbers it; of others nothing. */
+void source_parts_add(source_parts *p, struct source *s, uint32_t file, uint64_t at,
+                      const void *bytes, size_t n);
+/* Is there a part that begins at `at`, and ends before or at `end`? Else *out is as much from `at`
+ * on as was not read. `p` NULL: nothing was. */
+bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end, source_part *out);
+
+/* ---- the interface -------------------------------------------------------------------------- */
+
 /* What a source reports to while it verifies itself. */
 typedef struct source_verifier {
     void *context;
+    source_parts *parts; /* that need not be read again; NULL: none */
     /* A problem of that file, and of that entry unless it is NULL. */
     void (*problem)(void *context, const char *file, const char *entry, pawl_error *story);
     /* Called throughout what takes long, with the bytes just read; its failure ends it all. */
@@ -66,6 +88,9 @@ typedef struct source_ops {
     source_file (*file)(struct source *s, uint32_t number);
     pawl_status (*open)(struct source *s, uint32_t number, store_mode mode, store_file **out,
                         pawl_error *err);
+    /* Optional: it does. Where does a byte lie in the files of the storage? False: it is made of
+     * others. */
+    bool (*in_file)(struct source *s, uint32_t *file, uint64_t *at);
     /* Optional: none. The CRC32C of blocks [first, first + n) of a file, of FORMAT_BLOCK_BYTES. */
     pawl_status (*checksums)(struct source *s, uint32_t file, uint64_t first, size_t n,
                              uint32_t *out, pawl_error *err);
@@ -110,17 +135,25 @@ struct source {
     uint32_t files, all_files; /* from `files` on they are made of those before: no files more */
     /* Entries come in order, out of records that the source checked itself; `verify` checks all. */
     bool checked;
-    bool sums_apart;        /* `verify` compares checksums of entries, which reading does not */
+    bool sums_apart; /* `verify` compares checksums of entries, which reading does not */
+    /* What these are of bytes in files, 0 or the sum so far first. NULL: of nothing else that is
+     * read. */
+    uint32_t (*sum)(uint32_t so_far, const void *bytes, size_t n);
+    source_parts *parts;    /* NULL: what is read is not noted */
     const char *unverified; /* what nothing can show: a clause; NULL: all has checksums */
     pawl_read_stats reads;  /* so far; those of files are counted by who reads them */
     arena memory;           /* of its texts */
 };
 
 void source_destroy(struct source *s); /* NULL is fine */
-/* Where reading compares no checksums of entries: compares them; the first that differs is the
- * error. `stop` as of pawl_verify_options. sums.c */
+/* Where reading compares no checksums of entries: notes what is read from now on. sums.c */
+pawl_status source_note_begin(struct source *of, pawl_error *err) PAWL_MUST_CHECK;
+void source_note(struct source *of, uint32_t file, uint64_t at, const void *bytes, size_t n);
+/* Compares these checksums, and reads only what was not noted; the first that differs is the error.
+ * `stop` as of pawl_verify_options. */
 pawl_status source_check_sums(struct source *of, int (*stop)(void *context), void *context,
                               pawl_error *err) PAWL_MUST_CHECK;
+void source_note_end(struct source *of); /* nothing is noted any more */
 /* Makes "file" or "directory/file" of a source's file, as a path in its store. */
 void source_file_path(struct source *s, uint32_t number, char out[STORE_MAX_PATH]);
 

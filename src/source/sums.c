@@ -32,10 +32,27 @@ static pawl_status go_on(void *context, uint64_t bytes, pawl_error *err) {
     return PAWL_OK;
 }
 
+pawl_status source_note_begin(struct source *of, pawl_error *err) {
+    source_note_end(of);
+    return of->sums_apart ? source_parts_new(&of->parts, err) : PAWL_OK;
+}
+
+void source_note(struct source *of, uint32_t file, uint64_t at, const void *bytes, size_t n) {
+    if (of->parts != NULL) {
+        source_parts_add(of->parts, of, file, at, bytes, n);
+    }
+}
+
+void source_note_end(struct source *of) {
+    source_parts_free(of->parts);
+    of->parts = NULL;
+}
+
 pawl_status source_check_sums(struct source *of, int (*stop)(void *context), void *context,
                               pawl_error *err) {
     summing s = {.stop = stop, .context = context};
-    source_verifier v = {.context = &s, .problem = take_problem, .progress = go_on};
+    source_verifier v = {
+        .context = &s, .parts = of->parts, .problem = take_problem, .progress = go_on};
     if (!of->sums_apart) {
         return PAWL_OK;
     }

@@ -471,9 +471,11 @@ static pawl_status go_on(void *context, pawl_error *err) {
     return v->progress(v->context, 0, err);
 }
 
-static pawl_status check_blob(torch_blob *blob, source_verifier *v, pawl_error *err) {
+static pawl_status check_blob(const chunk *c, torch_blob *blob, source_verifier *v,
+                              pawl_error *err) {
+    const zip_parts parts = {.read = v->parts, .file = c->file, .at = c->at};
     for (size_t i = 0; i < blob->zip->count; i++) {
-        TRY(zip_check_member(&blob->bytes, &blob->zip->members[i], go_on, v, err));
+        TRY(zip_check_member(&blob->bytes, &blob->zip->members[i], &parts, go_on, v, err));
     }
     return PAWL_OK;
 }
@@ -487,7 +489,7 @@ pawl_status dcp_verify(archive *a, source_verifier *v, pawl_error *err) {
         torch_blob blob;
         pawl_status status = open_blob(&r, c, &blob, &story);
         if (status == PAWL_OK) {
-            status = check_blob(&blob, v, &story);
+            status = check_blob(c, &blob, v, &story);
             torch_blob_close(&blob);
         }
         if (status == PAWL_ECANCELED || status == PAWL_ENOMEM || status == PAWL_EBUSY) {

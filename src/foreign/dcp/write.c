@@ -101,7 +101,7 @@ static pawl_status write_blob(const writing *w, const writer_item *item, zip_wri
 static pawl_status write_data(const writing *w, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
     CLEANUP(buffer_free) buffer pickle = {0};
-    TRY(output_open(&out, w->job->into, DATA_FILE, err));
+    TRY(output_open(&out, w->job, DATA_FILE, writer_tensor_bytes(w->job), err));
     for (size_t i = 0; i < w->job->count; i++) {
         CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);
         w->blobs[i].offset = out.at;
@@ -327,7 +327,7 @@ static pawl_status write_metadata(const writing *w, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
     CLEANUP(buffer_free) buffer pickle = {0};
     TRY(make_metadata(w, &pickle, err));
-    TRY(output_open(&out, w->job->into, METADATA, err));
+    TRY(output_open(&out, w->job, METADATA, 0, err));
     TRY(output_write(&out, pickle.data, pickle.size, err));
     return output_end(&out, err);
 }

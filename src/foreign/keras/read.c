@@ -193,7 +193,8 @@ static pawl_status verify_member(archive *a, source_verifier *v, const byte_sour
                                  const zip_member *m, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
     verifying context = {.v = v};
-    pawl_status status = zip_check_member(source, m, go_on, &context, &story);
+    const zip_parts parts = {.read = v->parts};
+    pawl_status status = zip_check_member(source, m, &parts, go_on, &context, &story);
     if (status == PAWL_EDAMAGED) {
         archive_error_file(a, 0, &story);
         v->problem(v->context, a->name, NULL, &story);

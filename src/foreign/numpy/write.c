@@ -123,7 +123,7 @@ pawl_status npz_write(const writer_job *job, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
     TRY(check_names(job, err));
     TRY(writer_begin_all(job, err));
-    TRY(output_open(&out, job->into, job->name, err));
+    TRY(output_open(&out, job, job->name, writer_tensor_bytes(job), err));
     CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);
     TRY(write_members(job, &z, err));
     TRY(zip_finish(&z, err));
@@ -142,7 +142,7 @@ pawl_status npy_write(const writer_job *job, pawl_error *err) {
     }
     TRY(writer_begin_all(job, err));
     TRY(make_header(&job->items[0], &header, err));
-    TRY(output_open(&out, job->into, job->name, err));
+    TRY(output_open(&out, job, job->name, writer_tensor_bytes(job), err));
     TRY(output_write(&out, header.data, header.size, err));
     TRY(job->read(job->context, output_take, &out, err));
     return output_end(&out, err);

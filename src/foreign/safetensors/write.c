@@ -122,7 +122,7 @@ static pawl_status write_file(const writing *w, const char *name, size_t first, 
     CLEANUP(buffer_free) buffer header = {0};
     uint64_t bytes = 0;
     TRY(make_header(w, first, n, values, &header, &bytes, err));
-    TRY(output_open(&out, w->job->into, name, err));
+    TRY(output_open(&out, w->job, name, bytes, err));
     TRY(output_write(&out, header.data, header.size, err));
     for (size_t i = 0; i < n; i++) {
         TRY(w->job->read(w->job->context, output_take, &out, err));
@@ -155,7 +155,7 @@ static pawl_status write_index(const writing *w, const uint32_t *file_of, pawl_e
         first = false;
     }
     TRY(buffer_printf(&json, err, "\n  }\n}\n"));
-    TRY(output_open(&out, w->job->into, "model.safetensors.index.json", err));
+    TRY(output_open(&out, w->job, "model.safetensors.index.json", 0, err));
     TRY(output_write(&out, json.data, json.size, err));
     return output_end(&out, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a tensor bundle: its index, and where the bytes of each tensor are. */
 #include "foreign/tensorflow/read.h"
+#include "base/checksum_join.h"
 #include "foreign/streams.h"
 #include "foreign/tensorflow/names.h"
 #include "format/limits.h"
@@ -568,10 +569,17 @@ static pawl_status sum_lengths(store_file *f, const check *c, uint64_t *at, uint
     return PAWL_OK;
 }
 
-static pawl_status sum_bytes(store_file *f, uint64_t at, uint64_t end, uint8_t *memory,
+static pawl_status sum_bytes(store_file *f, const check *c, uint64_t at, uint8_t *memory,
                              uint32_t *crc, source_verifier *v, pawl_error *err) {
+    uint64_t end = c->offset + c->bytes;
     while (at < end) {
-        size_t n = end - at < STEP_BYTES ? (size_t)(end - at) : STEP_BYTES;
+        source_part part;
+        if (source_parts_find(v->parts, c->file, at, end, &part)) {
+            *crc = crc32c_join(*crc, part.sum, part.bytes);
+            at += part.bytes;
+            continue;
+        }
+        size_t n = part.bytes < STEP_BYTES ? (size_t)part.bytes : STEP_BYTES;
         TRY(store_read(f, at, memory, n, err));
         *crc = crc32c(*crc, memory, n);
         at += n;
@@ -589,28 +597,44 @@ static pawl_status differs(const archive *a, const check *c, uint32_t crc, pawl_
     return PAWL_EDAMAGED;
 }
 
-static pawl_status check_item(archive *a, const check *c, uint8_t *memory, source_verifier *v,
+/* The file that was opened last. */
+typedef struct checking {
+    store_file *opened;
+    uint32_t file;
+    uint8_t *memory; /* STEP_BYTES */
+} checking;
+
+static void checking_end(checking *k) {
+    store_close(k->opened);
+    mem_free(k->memory);
+}
+
+static pawl_status check_item(archive *a, const check *c, checking *k, source_verifier *v,
                               pawl_error *err) {
-    CLEANUP(store_close_pointer) store_file *opened = NULL;
     uint64_t at = c->offset;
     uint32_t crc = 0;
-    TRY(archive_open_file(a, c->file, STORE_READ_BULK, &opened, err));
-    if (c->texts > 0) {
-        TRY(sum_lengths(opened, c, &at, &crc, err));
+    if (k->opened == NULL || k->file != c->file) {
+        store_close(k->opened);
+        k->opened = NULL;
+        k->file = c->file;
+        TRY(archive_open_file(a, c->file, STORE_READ_BULK, &k->opened, err));
     }
-    TRY(sum_bytes(opened, at, c->offset + c->bytes, memory, &crc, v, err));
+    if (c->texts > 0) {
+        TRY(sum_lengths(k->opened, c, &at, &crc, err));
+    }
+    TRY(sum_bytes(k->opened, c, at, k->memory, &crc, v, err));
     return crc32c_mask(crc) == c->crc ? PAWL_OK : differs(a, c, crc32c_mask(crc), err);
 }
 
 pawl_status tensorflow_verify(archive *a, source_verifier *v, pawl_error *err) {
     const details *d = a->details;
-    AUTOFREE uint8_t *memory = mem_alloc(STEP_BYTES);
-    if (memory == NULL) {
+    CLEANUP(checking_end) checking k = {.memory = mem_alloc(STEP_BYTES)};
+    if (k.memory == NULL) {
         return error_nomem(err, STEP_BYTES);
     }
     for (size_t i = 0; i < d->count; i++) {
         struct pawl_error story = ERROR_INIT;
-        pawl_status status = check_item(a, &d->items[i], memory, v, &story);
+        pawl_status status = check_item(a, &d->items[i], &k, v, &story);
         if (status == PAWL_ECANCELED || status == PAWL_ENOMEM || status == PAWL_EBUSY) {
             *err = story;
             return status;

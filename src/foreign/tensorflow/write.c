@@ -123,7 +123,7 @@ static pawl_status write_item(writing *w, const writer_item *item, stretch *s, p
 static pawl_status write_data(writing *w, pawl_error *err) {
     char name[STORE_MAX_PATH];
     snprintf(name, sizeof(name), "%s.data-00000-of-00001", w->job->name);
-    TRY(output_open(&w->out, w->job->into, name, err));
+    TRY(output_open(&w->out, w->job, name, writer_tensor_bytes(w->job), err));
     for (size_t i = 0; i < w->job->count; i++) {
         stretch *s = &w->stretches[i];
         s->offset = w->out.at;
@@ -207,7 +207,7 @@ static pawl_status write_index(const writing *w, pawl_error *err) {
     char name[STORE_MAX_PATH];
     table_writer *writer = NULL;
     snprintf(name, sizeof(name), "%s.index", w->job->name);
-    TRY(output_open(&out, w->job->into, name, err));
+    TRY(output_open(&out, w->job, name, 0, err));
     TRY(table_writer_new((byte_sink){.context = &out, .write = append}, &writer, err));
     pawl_status status = put_entries(w, writer, err);
     table_writer_free(writer);

@@ -27,11 +27,6 @@ static pawl_status check_made(walk *w, uint64_t visits, uint64_t bytes, pawl_err
     if (w->made <= FOREIGN_MAX_PICKLE_MADE + most && w->visits <= MORE_VISITS + most) {
         return PAWL_OK;
     }
-    if (depth <= MOST_DEPTH) {
-        error_set(err, PAWL_ELIMIT, "there are too many values: some are in many others");
-        error_expected(err, "at most %u", MOST_VISITS);
-        return PAWL_ELIMIT;
-    }
     error_set(err, PAWL_ELIMIT,
               "the pickle would become far more than it is: "
               "the same values are in it again and again");

@@ -316,7 +316,7 @@ pawl_status torch_write(const writer_job *job, pawl_error *err) {
     TRY(check_keys(job, err));
     TRY(writer_begin_all(job, err));
     TRY(make_pickle(job, &pickle, err));
-    TRY(output_open(&out, job->into, job->name, err));
+    TRY(output_open(&out, job, job->name, writer_tensor_bytes(job), err));
     CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);
     TRY(torch_begin(&z, &pickle, err));
     TRY(write_storages(job, &z, err));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads whole members, and compares their checksums. */
+#include "base/checksum_join.h"
 #include "foreign/unpack.h"
 #include "foreign/zip/private.h"
 
-#include <isa-l/crc.h>
 #include <string.h>
 
 #define PIECE_BYTES ((size_t)128 << 10)
@@ -14,6 +14,7 @@ typedef struct pass {
     const byte_source *file;
     const zip_member *m;
     uint8_t *in;
+    zip_parts parts;
     unpacker *unpack; /* NULL: it is stored */
     uint64_t taken;   /* read from the file */
     uint64_t made;
@@ -83,9 +84,25 @@ static pawl_status read_stored(pass *p, uint8_t *to, size_t n, size_t *got, pawl
     return PAWL_OK;
 }
 
+/* Adds the parts that come next and were read already. Returns how much behind them was not. */
+static uint64_t add_parts(pass *p) {
+    const zip_member *m = p->m;
+    uint64_t begin = p->parts.at + m->offset;
+    source_part part = {0};
+    if (p->unpack != NULL) {
+        return UINT64_MAX;
+    }
+    while (
+        source_parts_find(p->parts.read, p->parts.file, begin + p->made, begin + m->bytes, &part)) {
+        p->crc = crc32_zip_join(p->crc, part.sum, part.bytes);
+        p->made += part.bytes;
+    }
+    return p->made < m->bytes ? part.bytes : 0;
+}
+
 static pawl_status read_some(pass *p, uint8_t *to, size_t n, size_t *got, pawl_error *err) {
     TRY(p->unpack != NULL ? unpack_some(p, to, n, got, err) : read_stored(p, to, n, got, err));
-    p->crc = crc32_gzip_refl(p->crc, to, *got);
+    p->crc = crc32_zip(p->crc, to, *got);
     p->made += *got;
     return PAWL_OK;
 }
@@ -174,8 +191,8 @@ pawl_status zip_read_start(const byte_source *file, const zip_member *m, size_t 
     return PAWL_OK;
 }
 
-pawl_status zip_check_member(const byte_source *file, const zip_member *m, zip_progress *progress,
-                             void *context, pawl_error *err) {
+pawl_status zip_check_member(const byte_source *file, const zip_member *m, const zip_parts *parts,
+                             zip_progress *progress, void *context, pawl_error *err) {
     CLEANUP(end) pass p;
     AUTOFREE uint8_t *to = mem_alloc(PIECE_BYTES);
     size_t got;
@@ -183,8 +200,10 @@ pawl_status zip_check_member(const byte_source *file, const zip_member *m, zip_p
     if (to == NULL) {
         return error_nomem(err, PIECE_BYTES);
     }
+    p.parts = *parts;
     do {
-        TRY(read_some(&p, to, PIECE_BYTES, &got, err));
+        uint64_t left = add_parts(&p);
+        TRY(read_some(&p, to, left < PIECE_BYTES ? (size_t)left : PIECE_BYTES, &got, err));
         if (progress != NULL) {
             TRY(progress(context, err));
         }

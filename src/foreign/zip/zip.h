@@ -12,6 +12,7 @@
 #define FOREIGN_ZIP_H
 
 #include "base/base.h"
+#include "source/source.h"
 
 typedef struct zip_member {
     const char *name; /* UTF-8 without NUL; a directory's ends in '/', and has no bytes */
@@ -57,9 +58,16 @@ pawl_status zip_read_start(const byte_source *file, const zip_member *m, size_t 
 
 /* Called throughout what takes long; its failure ends it. */
 typedef pawl_status zip_progress(void *context, pawl_error *err);
-/* Reads a whole member, of any size, and compares its checksum: PAWL_EDAMAGED. `progress` may be
- * NULL. */
-pawl_status zip_check_member(const byte_source *file, const zip_member *m, zip_progress *progress,
-                             void *context, pawl_error *err) PAWL_MUST_CHECK;
+/* Parts that were read already of the file that the zip is in, from `at` on. */
+typedef struct zip_parts {
+    source_parts *read; /* NULL: none */
+    uint32_t file;
+    uint64_t at;
+} zip_parts;
+/* Reads a whole member, of any size, but for those parts, and compares its checksum: PAWL_EDAMAGED.
+ * `progress` may be NULL. */
+pawl_status zip_check_member(const byte_source *file, const zip_member *m, const zip_parts *parts,
+                             zip_progress *progress, void *context, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 #endif

@@ -28,7 +28,9 @@ static pawl_status go_on(void *context, pawl_error *err) {
 static pawl_status verify_member(const zip_verification *v, const byte_source *source, size_t i,
                                  pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
-    pawl_status status = zip_check_member(source, &v->directory->members[i], go_on, v->to, &story);
+    const zip_parts parts = {.read = v->to->parts, .file = v->file};
+    pawl_status status =
+        zip_check_member(source, &v->directory->members[i], &parts, go_on, v->to, &story);
     if (status == PAWL_EDAMAGED || status == PAWL_EIO) {
         archive_error_file(v->a, v->file, &story);
         v->to->problem(v->to->context, v->a->files[v->file].path,

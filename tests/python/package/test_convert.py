@@ -355,6 +355,22 @@ class Converting(support.InDirectory):
             self.assertEqual(caught.exception.path, str(data))
             if to != "dcp":
                 self.assertEqual(caught.exception.entry, "model/F32")
+            with self.subTest(to=to, into="a run"), self.assertRaises(pawl.Damaged) as caught:
+                pawl.convert(there, self.directory / "made")
+            self.assertEqual(caught.exception.path, str(data))
+            with self.assertRaises(pawl.NotFound):
+                pawl.ls(self.directory / "made")
+        self.assertFalse((self.directory / "x.safetensors").exists())
+
+    def test_checksums_are_compared_of_what_is_not_converted(self):
+        run = self.save()
+        there = self.directory / "there.pt"
+        pawl.convert(run, there, only=["model/F64", "model/F32"])
+        raw = bytearray(there.read_bytes())
+        raw[raw.index(pattern("F32", (2, 5), 1)) + 3] ^= 4
+        there.write_bytes(raw)
+        with self.assertRaises(pawl.Damaged):
+            pawl.convert(there, self.directory / "x.safetensors", only=["model/F64"])
         self.assertFalse((self.directory / "x.safetensors").exists())
 
     def test_a_signal_stops_it(self):

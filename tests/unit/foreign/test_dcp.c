@@ -135,8 +135,8 @@ static void test_r14_directories_that_are_refused(void **state) {
         "it names a file outside of the directory",
         "it names a file outside of the directory",
         "a part of a file lies behind its end",
-        "it begins within another one",
-        "it begins within another one",
+        "two items are in the same bytes of a file",
+        "two items are in the same bytes of a file",
         "", /* the zip of a chunk is cut off */
         "it has another number of dimensions",
         "an item is there twice",

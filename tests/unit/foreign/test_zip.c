@@ -11,6 +11,8 @@
 #define SAMPLES TEST_SOURCE_DIR "/unit/foreign/samples/zip/"
 #define HELLO   "hello, hello, hello, hello"
 
+static const zip_parts no_parts;
+
 static void read_sample(const char *name, buffer *out) {
     char path[512];
     uint8_t bytes[4096];
@@ -38,7 +40,7 @@ static void assert_member(const buffer *file, const zip_directory *d, const char
     assert_ok(zip_read_member(&source, m, n, &found, &err), &err);
     assert_int_equal(found.size, n + 6);
     assert_memory_equal(found.data + 6, bytes, n);
-    assert_ok(zip_check_member(&source, m, NULL, NULL, &err), &err);
+    assert_ok(zip_check_member(&source, m, &no_parts, NULL, NULL, &err), &err);
     if (n > 0) {
         assert_fails(zip_read_member(&source, m, n - 1, &found, &err), PAWL_ELIMIT, &err);
         assert_string_equal(err.entry, name);
@@ -380,7 +382,7 @@ static void assert_bad_bytes(made_zip *z, const char *says) {
     assert_true(err.has_range && err.offset >= m->offset);
     assert_int_equal(out.size, 0);
     err = ERROR_INIT;
-    assert_fails(zip_check_member(&source, m, NULL, NULL, &err), PAWL_EDAMAGED, &err);
+    assert_fails(zip_check_member(&source, m, &no_parts, NULL, NULL, &err), PAWL_EDAMAGED, &err);
     assert_says(err.attempt, says);
     zip_free(&d);
     buffer_free(&z->file);
@@ -515,7 +517,7 @@ static pawl_status read_with_failing_memory(void *context, pawl_error *err) {
     CLEANUP(buffer_free) buffer out = {0};
     CLEANUP(zip_free) zip_directory d = {0};
     TRY(zip_read(&source, &d, err));
-    TRY(zip_check_member(&source, &d.members[1], NULL, NULL, err));
+    TRY(zip_check_member(&source, &d.members[1], &no_parts, NULL, NULL, err));
     return zip_read_member(&source, &d.members[1], 6000, &out, err);
 }
 
