@@ -49,8 +49,8 @@ static pawl_status decode_dim(bundle_text text, int64_t *out, pawl_error *err) {
     }
 }
 
-/* What is written once and stands for many, such as the beginning of a key, must not become far more
- * than it is. */
+/* What is written once and stands for many, such as the beginning of a key, must not become far
+ * more than it is. */
 static void *take(bundle *b, size_t bytes, pawl_error *err) {
     b->taken += bytes;
     if (b->taken > b->may_take) {

@@ -243,11 +243,18 @@ static bool is_set(const pickle_node *metadata, const char *key) {
 }
 
 /* Views that PyTorch makes lazily: the storage has what they are of. */
-static void take_changes(const pickle_node *metadata, torch_tensor *t) {
-    bool dict = metadata != NULL && metadata->kind == PICKLE_DICT && metadata->items.count <= 16;
-    if (dict && (is_set(metadata, "conj") || is_set(metadata, "neg"))) {
+static pawl_status take_changes(const pickle_node *node, const pickle_node *metadata,
+                                torch_tensor *t, pawl_error *err) {
+    if (metadata == NULL || metadata->kind != PICKLE_DICT) {
+        return PAWL_OK;
+    }
+    if (metadata->items.count / 2 > FOREIGN_MAX_PICKLE_ATTRIBUTES) {
+        return bad_tensor(node, "too much is noted of it", err);
+    }
+    if (is_set(metadata, "conj") || is_set(metadata, "neg")) {
         t->type = torch_type_changed(t->type, is_set(metadata, "conj"));
     }
+    return PAWL_OK;
 }
 
 /* (storage, offset, size, stride, ...), and of _v3 the type as the seventh. */
@@ -273,8 +280,7 @@ static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
         return bad_tensor(node, "it has no size and strides, or too many dimensions", err);
     }
     TRY(torch_place_tensor(s->a, &storage, offset->integer, strides, out, err));
-    take_changes(argument(arguments, type_at > 0 ? type_at + 1 : 6), out);
-    return PAWL_OK;
+    return take_changes(node, argument(arguments, type_at > 0 ? type_at + 1 : 6), out, err);
 }
 
 /* What _rebuild_parameter and _rebuild_from_type_v2 wrap; NULL: it is no tensor. */

@@ -196,25 +196,6 @@ static void test_r14_an_index_that_is_damaged(void **state) {
     buffer_free(&m.bytes);
 }
 
-/* Two bytes for each slice. */
-static void test_r14_an_index_that_would_become_far_more(void **state) {
-    uint8_t record[6 + 2 * 40000] = {0x08, 4, 0x12, 4, 0x12, 0};
-    made_index m;
-    struct source *w;
-    struct pawl_error err = ERROR_INIT;
-    for (size_t i = 6; i < sizeof(record); i += 2) {
-        record[i] = 0x3a;
-        record[i + 1] = 0;
-    }
-    begin_index(&m);
-    add_record(&m, "w", 1, record, sizeof(record));
-    end_index(&m, *state);
-    assert_fails(open_made(*state, "b.index", &w, &err), PAWL_ELIMIT, &err);
-    assert_says(err.attempt, "the index would become far more than it is");
-    assert_string_equal(err.entry, "w");
-    buffer_free(&m.bytes);
-}
-
 static void test_r14_a_file_that_is_missing_or_cut_off(void **state) {
     made_index m;
     struct source *w;
@@ -307,8 +288,6 @@ int main(void) {
         cmocka_unit_test(test_r14_blocks_that_say_more_than_there_can_be),
         cmocka_unit_test_setup_teardown(test_slices_and_slots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_an_index_that_is_damaged, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_r14_an_index_that_would_become_far_more, set_up,
-                                        tear_down),
         cmocka_unit_test_setup_teardown(test_r14_a_file_that_is_missing_or_cut_off, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_names_come_from_the_graph, set_up, tear_down),
