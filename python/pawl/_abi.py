@@ -11,8 +11,8 @@ import ctypes
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
 from typing import Any
 
-from ._enums import DiffKind as DiffKind
 from ._enums import Difference as Difference
+from ._enums import DiffKind as DiffKind
 from ._enums import Dtype as Dtype
 from ._enums import ErrorPart as ErrorPart
 from ._enums import EventKind as EventKind

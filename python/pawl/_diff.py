@@ -188,7 +188,10 @@ def diff(
 def _rules(renames: Mapping[str, str] | None) -> ctypes.Array[_abi.Rename]:
     if renames is not None:
         require_mapping("renames", "prefixes to prefixes", renames)
-    rules = [_abi.Rename(text_bytes("the rename", old), text_bytes("the rename", new)) for old, new in (renames or {}).items()]
+    rules = [
+        _abi.Rename(text_bytes("the rename", old), text_bytes("the rename", new))
+        for old, new in (renames or {}).items()
+    ]
     return (_abi.Rename * len(rules))(*rules)
 
 
