@@ -289,8 +289,11 @@ pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, stor
     atomic_init(&l.read_bytes, 0);
     atomic_init(&l.overflows, 0);
     atomic_init(&l.stopped, false);
-    pawl_status status =
-        tensors != NULL ? check_run(into, err) : error_nomem(err, plan->count * sizeof(*tensors));
+    if (tensors == NULL) {
+        store_destroy(into);
+        return error_nomem(err, plan->count * sizeof(*tensors));
+    }
+    pawl_status status = check_run(into, err);
     if (status != PAWL_OK) {
         store_destroy(into);
         return status;

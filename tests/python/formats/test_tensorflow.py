@@ -8,7 +8,7 @@ import numpy as np
 import support
 import tensorflow as tf
 from support import NAMES, SHAPES, bits, made
-from tensorflow_names import GRAPH, name_of, names_of_graph
+from tensorflow_names import ATTRIBUTES, GRAPH, VALUE, name_of, names_of_graph
 
 import pawl
 
@@ -333,13 +333,16 @@ class Written(support.InDirectory):
                 self.assertEqual(bits(found[0]), bits(part))
 
     def test_of_an_object_based_checkpoint(self):
-        """The keys of the objects are no more: it is read by names."""
+        """It is written with its objects, or, under other names, without."""
         root = tf.train.Checkpoint(w=tf.Variable(made("float32", (3, 2))), n=tf.Variable(7))
         prefix = root.write(str(self.directory / "objects"))
-        pawl.convert(prefix, self.directory / "names", to="tensorflow", drop=True)
-        reader = tf.train.load_checkpoint(str(self.directory / "names"))
-        self.assertEqual(bits(reader.get_tensor("w")), bits(root.w))
-        self.assertEqual(reader.get_tensor("n"), 7)
+        pawl.convert(prefix, self.directory / "again", to="tensorflow")
+        pawl.convert(prefix, self.directory / "names", to="tensorflow", rename={"w": "v"}, drop=True)
+        again = tf.train.load_checkpoint(str(self.directory / "again"))
+        names = tf.train.load_checkpoint(str(self.directory / "names"))
+        self.assertEqual(bits(again.get_tensor(f"w{ATTRIBUTES}{VALUE}")), bits(root.w))
+        self.assertEqual(bits(names.get_tensor("v")), bits(root.w))
+        self.assertEqual(names.get_tensor("n"), 7)
 
 
 if __name__ == "__main__":
