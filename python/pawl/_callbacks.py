@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from . import _abi
-from ._handle import called_back
+from ._handle import call_back
 from ._progress import Progress
 
 
@@ -53,8 +53,7 @@ class Callbacks:
                 given.clear()
                 if not self._raised:
                     try:
-                        with called_back():
-                            call(*arguments)
+                        call_back(call, *arguments)
                     except GeneratorExit as why:  # which would end the generator as close() does
                         self._raised.append(why)
 

@@ -11,11 +11,13 @@ import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from ._error import Error, UsageError
 
 logger = logging.getLogger("pawl")
+
+T = TypeVar("T")
 
 
 class _Inside(threading.local):
@@ -27,13 +29,16 @@ class _Inside(threading.local):
 _inside = _Inside()
 
 
-@contextlib.contextmanager
-def called_back() -> Iterator[None]:
-    """Around what libpawl calls: a handle whose call it is takes no other one."""
+def call_back(call: Callable[..., T], *arguments: Any) -> T:
+    """Calls what libpawl asks for: a handle whose call it is takes no other one.
+
+    No context manager: what a signal handler raises between the two halves of one leaves the second
+    undone for as long as somebody keeps the traceback.
+    """
     before = _inside.calls
     try:
         _inside.calls = before + 1
-        yield
+        return call(*arguments)
     finally:
         _inside.calls = before
 

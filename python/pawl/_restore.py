@@ -11,7 +11,7 @@ from ._abi import Status
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of
 from ._error import Mismatch, UsageError, error_handle, failure, raise_kept
-from ._handle import called_back, fill_options, require_mapping, text_bytes, whole_number
+from ._handle import call_back, fill_options, require_mapping, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
 from ._progress import Progress, shown
@@ -39,8 +39,7 @@ class Supplying:
                 self._step = step
                 self._given = {}
             entry = entry_of(found.contents)  # type: ignore[attr-defined]
-            with called_back():
-                given = self._supply(entry)
+            given = call_back(self._supply, entry)
             if given is None:
                 return 0
             self._given[entry.name] = describe(entry.name, given, tensor.contents)  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from ._error import Canceled, Error, Timeout, UsageError, check, decode, error_h
 from ._group import Group, calling
 from ._handle import (
     Handle,
-    called_back,
+    call_back,
     close_after,
     fill_options,
     path_bytes,
@@ -61,8 +61,7 @@ _LEVELS = {
 @_abi.LOG_FUNCTION  # type: ignore[untyped-decorator]
 def _write_log(_context: int | None, level: int, text: bytes) -> None:
     try:
-        with called_back():
-            logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", log_text(text))
+        call_back(logger.log, _LEVELS.get(LogLevel(level), logging.INFO), "%s", log_text(text))
     except Exception:
         raise
     except BaseException as why:  # of a signal handler
