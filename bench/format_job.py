@@ -44,15 +44,16 @@ def by_pawl(path):
 
 
 def by_pawl_verified(path):
-    (pawl,) = need("pawl")
-    read = by_pawl(path)
+    """Restores a state, which compares the checksums of what it reads."""
+    pawl, numpy = need("pawl", "numpy")
 
-    def verify_and_read():
-        if not pawl.verify(path).ok:
-            raise ValueError("damaged")
-        return read()
+    def restore():
+        with pawl.open(path) as checkpoint:
+            arrays = {e.name: numpy.empty(e.shape, numpy.float32) for e in checkpoint.entries() if e.kind == "tensor"}
+            checkpoint.restore(pawl.State(arrays))
+            return arrays
 
-    return verify_and_read
+    return restore
 
 
 def by_torch(path):

@@ -4,8 +4,8 @@
 
     build/torch/bin/python3 bench/formats.py --gib 1 --rounds 3
 
-Reading: a whole checkpoint into new memory, cold (not in the page cache) and warm, by pawl, by pawl after it compared
-all checksums, and by the tool itself; each in a process of its own, after its imports, in an order that changes. Those
+Reading: a whole checkpoint into new memory, cold (not in the page cache) and warm, by pawl, by a restore of pawl, which
+compares checksums, and by the tool itself; each in a process of its own, after its imports, in an order that changes. Those
 that map the file have every page brought in. The files were written by pawl_convert, from one state of random bits.
 
 Converting: the slower of reading the source and writing as much, direct, by 4 threads, 4 MiB each (in the same round),

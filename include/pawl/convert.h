@@ -80,8 +80,8 @@ PAWL_API const char *pawl_convert_formats(void);
  * All of it is written under another name in the same directory, and made durable; then it gets its
  * own name. What fails, or is stopped, leaves nothing behind; what is killed leaves files, or a
  * directory, whose name begins with .NAME.pawl-, which may be removed. Reads while it writes,
- * through less than 100 MiB of memory. All checksums that the source has are compared before it
- * gets its own name: those of what is converted as it is read, what else there is is read besides.
+ * through less than 100 MiB of memory. The checksums that the source has of what is converted are
+ * compared as it is read, before the new file gets its own name.
  *
  * PAWL_EUNSUPPORTED: the format has no place for an entry (without `drop`), named with the reason;
  * PAWL_EUSAGE: two entries would have one name, an option is wrong, or there is nothing to convert;

@@ -161,7 +161,7 @@ class StoredTensor:
         return self.shape[0]
 
     def __getitem__(self, index: Index) -> Array:
-        """Reads a slice: integers, slices with steps of 1, and "..."; every byte is verified."""
+        """Reads a slice: integers, slices with steps of 1, and "..."; verified as by `read`."""
         indices = index if isinstance(index, tuple) else (index,)
         if indices.count(Ellipsis) > 1:
             raise IndexError(f"{self.name}: an index can only have one '...'")
@@ -181,7 +181,12 @@ class StoredTensor:
         )
 
     def read(self) -> Array:
-        """Reads all of it; every byte is verified."""
+        """Reads all of it.
+
+        Every byte is verified in a checkpoint of pawl, and where another format has checksums of parts
+        of a tensor (Orbax, some of HDF5). Those of whole tensors (PyTorch, DCP, TensorFlow, NumPy, Keras)
+        are compared by `Checkpoint.restore` and `verify`.
+        """
         return self._read([0] * len(self.shape), list(self.shape), self.shape)
 
     def _read(self, offset: list[int], extent: list[int], shape: tuple[int, ...]) -> Array:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl_events_*. */
 #include "api/api.h"
-#include "checkpoint/checkpoint.h"
+#include "run/run.h"
 #include "presence/presence.h"
 
 static pawl_status open_events(const char *path, const pawl_open_options *options,

@@ -140,13 +140,4 @@ pawl_status entry_check(const manifest *m, const record_entry *entry, pawl_error
 pawl_status entry_check_slot(const record_entry *entry, bool has_variable, pawl_error *err)
     PAWL_MUST_CHECK;
 
-/* ---- the events of a run: events_read.c ----------------------------------------------------- */
-
-/* `s` is the reader's when `own_store`, also when this fails. pawl_events_close ends it. */
-pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error *err)
-    PAWL_MUST_CHECK;
-process_id events_process(const pawl_events *r);
-pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err)
-    PAWL_MUST_CHECK;
-
 #endif

@@ -190,18 +190,21 @@ static const plan_read *read_of(const placing *p, size_t i) {
 }
 
 static engine_stretch stretch(void *context, size_t i) {
-    const plan_read *read = read_of(context, i);
+    const placing *p = context;
+    const plan_read *read = read_of(p, i);
+    bool noted = p->candidate->checkpoint->source->parts != NULL;
     return (engine_stretch){.file = read->file,
                             .offset = read->offset,
                             .bytes = read->bytes,
                             .gap = read->gap,
-                            .to = read->straight};
+                            .to = noted ? NULL : read->straight};
 }
 
 static void place_tensor_bytes(void *context, size_t i, uint64_t offset, const uint8_t *bytes,
                                size_t n) {
     placing *p = context;
     const plan_read *read = read_of(p, i);
+    source_note(p->candidate->checkpoint->source, read->file, offset, bytes, n);
     uint64_t overflows = read->pair->wanted->memory != NULL
                              ? delivery_put(p->delivery, read, offset, bytes, n)
                              : plan_read_place(read, offset, bytes, n);
@@ -295,9 +298,37 @@ static pawl_status read_and_deliver(candidate *a, placing *p, pawl_error *err) {
     return status;
 }
 
+static int was_interrupted(void *context) {
+    return interrupt_said(context);
+}
+
+/* What was read of a source whose checksums reading does not compare. */
+static pawl_status check_sums(candidate *a, pawl_error *err) {
+    pawl_checkpoint *c = a->checkpoint;
+    pawl_status status = source_check_sums(c->source, was_interrupted, a->all->stop, err);
+    if (status == PAWL_ECANCELED) {
+        return interrupted_reading(c, err);
+    }
+    if (status != PAWL_OK) {
+        error_safe(err, "the checkpoint is as it was; tensors may hold damaged bytes already");
+        error_next(err, "build the state anew before it is used");
+    }
+    return status;
+}
+
+static pawl_status read_and_check(candidate *a, placing *p, pawl_error *err) {
+    TRY(source_note_begin(a->checkpoint->source, err));
+    pawl_status status = a->snapshot->provided ? read_and_deliver(a, p, err) : read_all(a, p, err);
+    if (status == PAWL_OK) {
+        status = check_sums(a, err);
+    }
+    source_note_end(a->checkpoint->source);
+    return status;
+}
+
 static pawl_status read_tensors(candidate *a, pawl_error *err) {
     placing p = {.candidate = a};
-    TRY(a->snapshot->provided ? read_and_deliver(a, &p, err) : read_all(a, &p, err));
+    TRY(read_and_check(a, &p, err));
     if (wants_progress(a)) {
         tell_progress(&p, a->reads.bytes);
     }

@@ -42,6 +42,8 @@ typedef struct stream_packed {
     uint64_t offset, packed_bytes;
     uint64_t bytes; /* decompressed: PAWL_EDAMAGED where they are more or fewer */
     stream_packing packing;
+    bool summed;
+    uint32_t crc32; /* if summed, of what is decompressed: compared when the last byte is made */
 } stream_packed;
 /* Decompressed as it is read, forwards, once for all who have the stream open; what lies before is
  * decompressed again from the beginning, unless it is among the last STREAM_KEPT bytes. Where

@@ -50,6 +50,7 @@ struct decoder {
     uint8_t *kept; /* byte n of the stream is at n % room; NULL: nothing was read yet */
     size_t room;
     uint64_t made; /* bytes so far */
+    uint32_t crc;  /* of these, if the stream is summed */
     uint64_t from; /* what was made before is not kept */
     bool rested;   /* what was made from there on is in `tail` */
     uint8_t tail[TAIL_BYTES];
@@ -89,6 +90,13 @@ static pawl_status wrong_size(decoder *d, const char *what, pawl_error *err) {
                    (unsigned long long)d->of->packed.bytes,
                    (unsigned long long)d->of->packed.packed_bytes);
     error_found(err, "%llu of %llu", (unsigned long long)d->made, (unsigned long long)used(d));
+    return is_damaged(d, err);
+}
+
+static pawl_status wrong_sum(decoder *d, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED, "the checksum (CRC32) of compressed bytes differs");
+    error_expected(err, "%08x, decompressed", d->of->packed.crc32);
+    error_found(err, "%08x", d->crc);
     return is_damaged(d, err);
 }
 
@@ -136,8 +144,10 @@ static pawl_status check_end(decoder *d, pawl_error *err) {
     if (got > 0) {
         return wrong_size(d, "become more than they should", err);
     }
-    return used(d) == d->of->packed.packed_bytes ? PAWL_OK
-                                                 : wrong_size(d, "end before their end", err);
+    if (used(d) != d->of->packed.packed_bytes) {
+        return wrong_size(d, "end before their end", err);
+    }
+    return !d->of->packed.summed || d->crc == d->of->packed.crc32 ? PAWL_OK : wrong_sum(d, err);
 }
 
 /* Nothing behind `end`: who opens the stream once more goes on there. */
@@ -148,6 +158,9 @@ static pawl_status make_more(decoder *d, uint64_t end, pawl_error *err) {
     size_t got;
     n = n < STEP_BYTES ? n : STEP_BYTES;
     TRY(make_some(d, d->kept + at, n, &got, err));
+    if (d->of->packed.summed) {
+        d->crc = crc32_zip(d->crc, d->kept + at, got);
+    }
     d->made += got;
     if (got == 0) {
         return wrong_size(d, "become fewer than they should", err);
@@ -167,6 +180,7 @@ static void start_over(decoder *d) {
     d->step = (unpack_step){.in = d->in};
     d->taken = 0;
     d->made = 0;
+    d->crc = 0;
     d->from = 0;
 }
 

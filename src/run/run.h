@@ -70,4 +70,13 @@ pawl_status run_rebuild(pawl_run *run, int64_t step, bool force, pawl_error *err
 pawl_status run_restore(pawl_run *run, pawl_state *state, const pawl_restore_options *options,
                         pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
 
+/* ---- the events of a run: events_read.c ----------------------------------------------------- */
+
+/* `s` is the reader's when `own_store`, also when this fails. pawl_events_close ends it. */
+pawl_status events_open(store *s, bool own_store, pawl_events **out, pawl_error *err)
+    PAWL_MUST_CHECK;
+process_id events_process(const pawl_events *r);
+pawl_status events_next(pawl_events *r, pawl_event *event, int *more, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of parts of files that were read: comparing the checksums of a source then reads only what
- * is missing. A part that could not be noted is missing.
+ * Sums of parts of files that were read: comparing the checksums of a source then is of these, and
+ * reads only what is missing.
  */
 #include "source/source.h"
 
@@ -12,6 +12,7 @@ struct source_parts {
     source_part *items;
     size_t count, room;
     bool sorted; /* and nothing overlaps */
+    bool lost;   /* of some that were read nothing is known */
 };
 
 pawl_status source_parts_new(source_parts **out, pawl_error *err) {
@@ -47,6 +48,8 @@ void source_parts_add(source_parts *p, struct source *s, uint32_t file, uint64_t
     if (vec_reserve(&p->items, &p->room, p->count + 1, sizeof(*p->items), &ignored) == PAWL_OK) {
         p->items[p->count++] = part;
         p->sorted = false;
+    } else {
+        p->lost = true;
     }
     monitor_leave(&p->guard);
 }
@@ -88,6 +91,8 @@ static void sort_parts(source_parts *p) {
         }
         if (same) {
             p->items[kept++] = first;
+        } else {
+            p->lost = true;
         }
     }
     p->count = kept;
@@ -110,6 +115,27 @@ static size_t find_place(const source_parts *p, uint32_t file, uint64_t at) {
     return low;
 }
 
+/* Sorted; the monitor is held. */
+static size_t place_of(source_parts *p, uint32_t file, uint64_t at) {
+    if (!p->sorted) {
+        sort_parts(p);
+    }
+    return find_place(p, file, at);
+}
+
+bool source_parts_touch(source_parts *p, uint32_t file, uint64_t at, uint64_t end) {
+    if (p == NULL) {
+        return true;
+    }
+    CLEANUP(monitor_leave_pointer) monitor *held = &p->guard;
+    monitor_enter(held);
+    size_t i = place_of(p, file, at);
+    const source_part *next = i < p->count ? &p->items[i] : NULL;
+    const source_part *before = i > 0 ? &p->items[i - 1] : NULL;
+    return p->lost || (next != NULL && next->file == file && next->at < end) ||
+           (before != NULL && before->file == file && before->at + before->bytes > at);
+}
+
 bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end,
                        source_part *out) {
     *out = (source_part){.file = file, .at = at, .bytes = end - at};
@@ -118,10 +144,7 @@ bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end
     }
     CLEANUP(monitor_leave_pointer) monitor *held = &p->guard;
     monitor_enter(held);
-    if (!p->sorted) {
-        sort_parts(p);
-    }
-    size_t i = find_place(p, file, at);
+    size_t i = place_of(p, file, at);
     if (i == p->count || p->items[i].file != file || p->items[i].at >= end) {
         return false;
     }

@@ -57,13 +57,16 @@ void source_parts_add(source_parts *p, struct source *s, uint32_t file, uint64_t
 /* Is there a part that begins at `at`, and ends before or at `end`? Else *out is as much from `at`
  * on as was not read. `p` NULL: nothing was. */
 bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end, source_part *out);
+/* May any of these bytes have been read? `p` NULL: they may. */
+bool source_parts_touch(source_parts *p, uint32_t file, uint64_t at, uint64_t end);
 
 /* ---- the interface -------------------------------------------------------------------------- */
 
 /* What a source reports to while it verifies itself. */
 typedef struct source_verifier {
     void *context;
-    source_parts *parts; /* that need not be read again; NULL: none */
+    /* Only what these are of is compared, and they need not be read again. NULL: all is. */
+    source_parts *parts;
     /* A problem of that file, and of that entry unless it is NULL. */
     void (*problem)(void *context, const char *file, const char *entry, pawl_error *story);
     /* Called throughout what takes long, with the bytes just read; its failure ends it all. */
@@ -149,8 +152,8 @@ void source_destroy(struct source *s); /* NULL is fine */
 /* Where reading compares no checksums of entries: notes what is read from now on. sums.c */
 pawl_status source_note_begin(struct source *of, pawl_error *err) PAWL_MUST_CHECK;
 void source_note(struct source *of, uint32_t file, uint64_t at, const void *bytes, size_t n);
-/* Compares these checksums, and reads only what was not noted; the first that differs is the error.
- * `stop` as of pawl_verify_options. */
+/* Compares the checksums of what was noted, and reads what else they are of; the first that differs
+ * is the error. `stop` as of pawl_verify_options. */
 pawl_status source_check_sums(struct source *of, int (*stop)(void *context), void *context,
                               pawl_error *err) PAWL_MUST_CHECK;
 void source_note_end(struct source *of); /* nothing is noted any more */

@@ -6,7 +6,7 @@
  */
 #include "who.h"
 
-#include "checkpoint/checkpoint.h"
+#include "run/run.h"
 #include "format/event.h"
 
 #define APPEND     1

@@ -101,7 +101,7 @@ static pawl_status add_member(archive *a, npz *z, size_t i, const byte_source *s
             return status == PAWL_ENOMEM ? status : in_member(m, err);
         }
     }
-    TRY(zip_add_stream(a, 0, m, &place.stream, &place.offset, err));
+    TRY(zip_add_stream(a, 0, 0, m, &place.stream, &place.offset, err));
     return array ? npy_add(a, z->names[i], &h, &place, err)
                  : add_bytes(a, z->names[i], m->bytes, &place, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads zips of torch.save: PREFIX/data.pkl, and where the storages PREFIX/data/KEY are. */
 #include "foreign/torch/blob.h"
-#include "foreign/streams.h"
 #include "foreign/torch/read.h"
+#include "foreign/zip/zip_archive.h"
 #include "format/limits.h"
 
 #include <stdio.h>
@@ -79,18 +79,8 @@ static pawl_status find_storage(void *context, pickle_text key, torch_storage *o
     if (m == NULL) {
         return no_storage(key, err);
     }
-    *out = (torch_storage){
-        .stream = r->file, .offset = r->at + m->offset, .bytes = m->bytes, .swapped = r->swapped};
-    if (!m->deflated) {
-        return PAWL_OK;
-    }
-    const stream_packed packed = {.stream = r->file,
-                                  .offset = r->at + m->offset,
-                                  .packed_bytes = m->packed_bytes,
-                                  .bytes = m->bytes,
-                                  .packing = STREAM_DEFLATE};
-    out->offset = 0;
-    return stream_add_packed(r->a, &packed, &out->stream, err);
+    *out = (torch_storage){.bytes = m->bytes, .swapped = r->swapped};
+    return zip_add_stream(r->a, r->file, r->at, m, &out->stream, &out->offset, err);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

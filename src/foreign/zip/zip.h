@@ -63,8 +63,11 @@ typedef struct zip_parts {
     source_parts *read; /* NULL: none */
     uint32_t file;
     uint64_t at;
+    bool any; /* a member of which none was read is to be compared, too */
 } zip_parts;
 /* Reads a whole member, of any size, but for those parts, and compares its checksum: PAWL_EDAMAGED.
+ * Where there are parts, only members that have some, and that are not compressed: reading those
+ * compares it (zip_add_stream).
  * `progress` may be NULL. */
 pawl_status zip_check_member(const byte_source *file, const zip_member *m, const zip_parts *parts,
                              zip_progress *progress, void *context, pawl_error *err)

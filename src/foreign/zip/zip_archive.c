@@ -3,18 +3,20 @@
 #include "foreign/zip/zip_archive.h"
 #include "foreign/streams.h"
 
-pawl_status zip_add_stream(archive *a, uint32_t file, const zip_member *m, uint32_t *stream,
-                           uint64_t *offset, pawl_error *err) {
+pawl_status zip_add_stream(archive *a, uint32_t file, uint64_t at, const zip_member *m,
+                           uint32_t *stream, uint64_t *offset, pawl_error *err) {
     if (!m->deflated) {
         *stream = file;
-        *offset = m->offset;
+        *offset = at + m->offset;
         return PAWL_OK;
     }
     const stream_packed packed = {.stream = file,
-                                  .offset = m->offset,
+                                  .offset = at + m->offset,
                                   .packed_bytes = m->packed_bytes,
                                   .bytes = m->bytes,
-                                  .packing = STREAM_DEFLATE};
+                                  .packing = STREAM_DEFLATE,
+                                  .summed = true,
+                                  .crc32 = m->crc32};
     *offset = 0;
     return stream_add_packed(a, &packed, stream, err);
 }

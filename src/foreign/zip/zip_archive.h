@@ -17,9 +17,9 @@ typedef struct zip_verification {
 } zip_verification;
 pawl_status zip_verify(const zip_verification *v, pawl_error *err) PAWL_MUST_CHECK;
 
-/* The stream that has a member's bytes, and where they begin in it: the file itself where it is
- * stored, else one that is decompressed. */
-pawl_status zip_add_stream(archive *a, uint32_t file, const zip_member *m, uint32_t *stream,
-                           uint64_t *offset, pawl_error *err) PAWL_MUST_CHECK;
+/* The stream that has a member's bytes, and where they begin in it: the file itself, in which the
+ * zip begins at `at`, where it is stored, else one that is decompressed. */
+pawl_status zip_add_stream(archive *a, uint32_t file, uint64_t at, const zip_member *m,
+                           uint32_t *stream, uint64_t *offset, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -363,7 +363,45 @@ class Converting(support.InDirectory):
                 pawl.ls(self.directory / "made")
         self.assertFalse((self.directory / "x.safetensors").exists())
 
-    def test_checksums_are_compared_of_what_is_not_converted(self):
+    def test_checksums_are_compared_by_a_restore(self):
+        """Of what it reads."""
+        run, names = self.save(), ["model/F64", "model/F32"]
+        for to, ending in [("torch", ".pt"), ("npz", ".npz"), ("dcp", ""), ("tensorflow", "")]:
+            there = self.directory / f"there-{to}{ending}"
+            pawl.convert(run, there, to=to, only=names)
+            files = {"dcp": there / "__0_0.distcp", "tensorflow": pathlib.Path(f"{there}.data-00000-of-00001")}
+            data = files.get(to, there)
+            raw = bytearray(data.read_bytes())
+            raw[raw.index(pattern("F32", (2, 5), 1)) + 3] ^= 4
+            data.write_bytes(raw)
+            wanted = [memoryview(bytearray(40)).cast("B").cast(*of) for of in (("d", (1, 5)), ("f", (2, 5)))]
+            with self.subTest(to=to), pawl.open(there) as checkpoint:
+                with self.assertRaises(pawl.Damaged) as caught:
+                    checkpoint.restore(pawl.State(dict(zip(names, wanted, strict=True))))
+                self.assertEqual(caught.exception.path, str(data))
+                self.assertIn("tensors may hold damaged bytes", caught.exception.safe)
+                checkpoint.restore(pawl.State({names[0]: wanted[0]}), unexpected="allow")
+                self.assertEqual(wanted[0].tobytes(), pattern("F64", (1, 5), 0))
+
+    def test_the_checksum_of_a_compressed_member_is_compared_when_it_is_read(self):
+        numbers = struct.pack("<I", 7) * 20000
+        head = "{'descr': '<u4', 'fortran_order': False, 'shape': (20000,), }".ljust(117).encode() + b"\n"
+        path = self.directory / "x.npz"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+            made.writestr("w.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + numbers)
+        with pawl.open(path) as checkpoint:
+            self.assertEqual(checkpoint["w"].read().buffer, numbers)
+        raw = path.read_bytes()
+        crc = struct.pack("<I", zipfile.ZipFile(path).getinfo("w.npy").CRC)
+        self.assertEqual(raw.count(crc), 2)
+        path.write_bytes(raw.replace(crc, bytes(4)))
+        with pawl.open(path) as checkpoint:
+            self.assertEqual(checkpoint["w"][:10000].buffer, numbers[:40000])
+            with self.assertRaisesRegex(pawl.Damaged, r"checksum \(CRC32\)"):
+                checkpoint["w"].read()
+
+    def test_what_is_whole_is_saved_from_a_damaged_file(self):
+        """Checksums are compared of what is converted."""
         run = self.save()
         there = self.directory / "there.pt"
         pawl.convert(run, there, only=["model/F64", "model/F32"])
@@ -371,8 +409,10 @@ class Converting(support.InDirectory):
         raw[raw.index(pattern("F32", (2, 5), 1)) + 3] ^= 4
         there.write_bytes(raw)
         with self.assertRaises(pawl.Damaged):
-            pawl.convert(there, self.directory / "x.safetensors", only=["model/F64"])
+            pawl.convert(there, self.directory / "x.safetensors")
         self.assertFalse((self.directory / "x.safetensors").exists())
+        pawl.convert(there, self.directory / "x.safetensors", only=["model/F64"])
+        self.assertTrue(pawl.diff(run, self.directory / "x.safetensors").same)
 
     def test_a_signal_stops_it(self):
         """Ctrl-C while it reads: nothing is left."""

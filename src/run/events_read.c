@@ -8,8 +8,7 @@
  * On an object store the file is put anew with each event, and again as the old one when it has
  * grown: so it is opened anew for each look, and recognised by how it begins.
  */
-#include "checkpoint/checkpoint.h"
-#include "format/event.h"
+#include "run/run.h"
 
 #include <string.h>
 
