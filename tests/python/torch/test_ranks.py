@@ -73,7 +73,7 @@ for parameter in model.parameters():
     for slot, tensor in sorted(optimizer.state[parameter].items()):
         digest.update(whole(tensor).detach().numpy().tobytes())
 if "BUFFERS" in os.environ:
-    print("means", rank, model.module[1].running_mean.tolist(), flush=True)
+    print(f"\\nmeans {rank} {model.module[1].running_mean.tolist()}\\n", end="", flush=True)  # all ranks to one pipe
 if rank == 0:
     print("digest", digest.hexdigest(), "steps", ckpt.steps, ckpt.preempted, flush=True)
 support.end_rank()
