@@ -17,18 +17,23 @@
 /* "NAME-00001-of-00003ENDING": the second number; 0: not of this kind. */
 static uint64_t shards_of(const char *name, const char *stem, size_t stem_bytes, const char *middle,
                           const char *ending) {
-    unsigned number;
-    unsigned of;
-    int end = 0;
+    static const char digits[] = "0123456789";
+    static const char between[] = "-of-";
     size_t at = stem_bytes + strlen(middle);
     if (strncmp(name, stem, stem_bytes) != 0 ||
         strncmp(name + stem_bytes, middle, strlen(middle)) != 0 ||
-        strspn(name + at, "0123456789") != COUNT_DIGITS ||
-        sscanf(name + at, "%5u-of-%5u%n", &number, &of, &end) != 2 ||
-        strcmp(name + at + end, ending) != 0) {
+        strspn(name + at, digits) != COUNT_DIGITS) {
         return 0;
     }
-    return of;
+    at += COUNT_DIGITS;
+    if (strncmp(name + at, between, strlen(between)) != 0) {
+        return 0;
+    }
+    at += strlen(between);
+    return strspn(name + at, digits) == COUNT_DIGITS &&
+                   strcmp(name + at + COUNT_DIGITS, ending) == 0
+               ? strtoul(name + at, NULL, 10)
+               : 0;
 }
 
 /* What an index stands for, of which the files have names of this kind. */

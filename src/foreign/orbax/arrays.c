@@ -183,7 +183,8 @@ static pawl_status add_part(adding *n, const archive_part *part, const int64_t *
 static pawl_status add_filled(adding *n, uint64_t first, uint64_t end, pawl_error *err) {
     const zarr_array *z = &n->z;
     box grid = box_whole(z->ndim, z->grid);
-    int64_t offset[PAWL_MAX_NDIM], extent[PAWL_MAX_NDIM];
+    int64_t offset[PAWL_MAX_NDIM] = {0};
+    int64_t extent[PAWL_MAX_NDIM] = {0};
     archive_part part = {0};
     if (first < end && !z->filled) {
         error_set(err, PAWL_EUNSUPPORTED, "an array has a fill value that is not read");

@@ -141,7 +141,7 @@ static pawl_status keep(reading *r, const buffer *text, const char **out, pawl_e
     if (copy == NULL) {
         return PAWL_ENOMEM;
     }
-    if (text->size > 0) {
+    if (text->data != NULL) {
         memcpy(copy, text->data, text->size);
     }
     copy[text->size] = '\0';

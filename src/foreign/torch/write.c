@@ -242,8 +242,8 @@ static pawl_status check_paths(const nesting *n, arena *memory, pawl_error *err)
     }
     for (size_t i = 1; i < count; i++) {
         if (strcmp(paths[i - 1], paths[i]) == 0) {
-            for (char *at = strchr(paths[i], SEPARATOR); at != NULL; at = strchr(at, SEPARATOR)) {
-                *at = '/';
+            for (char *at = paths[i]; *at != '\0'; at++) {
+                *at = *at == SEPARATOR ? '/' : *at;
             }
             error_set(err, PAWL_EUSAGE, "two entries would have one key in PyTorch");
             error_entry(err, paths[i]);
