@@ -162,14 +162,23 @@ static bool is_run(const arguments *args) {
     return args->to == NULL || strcmp(args->to, "pawl") == 0;
 }
 
+/* The step that is written is no step that is there. */
+static bool names_newest(const arguments *args) {
+    const target *to = &args->targets[1];
+    return is_run(args) && to->has_step && to->step == NEWEST_STEP;
+}
+
 int verb_convert(const arguments *args, output *out) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *from = NULL;
     conversion c = {.out = out, .dry_run = args->dry_run};
     const target *source = &args->targets[0];
     const target *to = &args->targets[1];
     const char *path = is_run(args) ? to->run : args->destination;
-    const int64_t *step =
-        is_run(args) && to->has_step && to->step != NEWEST_STEP ? &to->step : NULL;
+    const int64_t *step = is_run(args) && to->has_step ? &to->step : NULL;
+    if (names_newest(args)) {
+        return output_usage(out, "convert", "the step that is written needs a number: %s@STEP",
+                            to->run);
+    }
     signals_catch();
     if (out->as_json) {
         json_put_text(&out->json, "from", source->run);

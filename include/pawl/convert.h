@@ -49,7 +49,7 @@ typedef struct pawl_convert_options {
      * that: safetensors. [one file] */
     uint64_t shard_bytes;
     const int64_t *step; /* to "pawl": the step to save [the checkpoint's own, else 0] */
-    int dry_run;         /* tell what would be done, and write nothing [0] */
+    int dry_run;         /* look whether it can be, tell what would be done, and write nothing [0] */
     /* Each entry, ascending by name, before anything is written. [none] */
     void (*item)(void *context, const pawl_convert_item *item);
     void (*progress)(void *context, uint64_t done_bytes, uint64_t of_bytes); /* [none] */
@@ -75,7 +75,7 @@ PAWL_API const char *pawl_convert_formats(void);
 
 /*
  * Writes the entries of a checkpoint to `path`, which must not be there yet; to "pawl": a run,
- * which may, and gets one more step. `options` may be NULL.
+ * which may, and gets one more step, which it must not have yet. `options` may be NULL.
  *
  * All of it is written under another name in the same directory, and made durable; then it gets its
  * own name. What fails, or is stopped, leaves nothing behind; what is killed leaves files, or a
@@ -85,7 +85,7 @@ PAWL_API const char *pawl_convert_formats(void);
  *
  * PAWL_EUNSUPPORTED: the format has no place for an entry (without `drop`), named with the reason;
  * PAWL_EUSAGE: two entries would have one name, an option is wrong, or there is nothing to convert;
- * PAWL_EBUSY: `path` is there. Failures of reading and writing are those of other calls.
+ * PAWL_EBUSY: `path`, or that step of the run, is there. Failures of reading and writing are those of other calls.
  */
 PAWL_API pawl_status pawl_convert(pawl_checkpoint *from, const char *path,
                                   const pawl_convert_options *options, pawl_convert_result *result,

@@ -120,7 +120,13 @@ static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan, con
     if (to != NULL) {
         return write_files(from, plan, path, to, o, result, err);
     }
-    TRY(open_retrying(NULL, path, true, &into, err));
+    pawl_status status = open_retrying(NULL, path, !o->dry_run, &into, err);
+    if (status == PAWL_ENOTFOUND && o->dry_run) {
+        return PAWL_OK; /* it would be made */
+    }
+    if (status != PAWL_OK) {
+        return status;
+    }
     return convert_to_run(from, plan, into, o, platform_system(), result, err);
 }
 
@@ -152,9 +158,7 @@ static pawl_status convert(pawl_checkpoint *from, const char *path,
     found.format = to != NULL ? to->name : "pawl";
     found.unverified = checkpoint_unverified(from);
     TRY(convert_plan_make(from, to, &known, &plan, &found, err));
-    if (!known.dry_run) {
-        TRY(write_it(from, &plan, path, to, &known, &found, err));
-    }
+    TRY(write_it(from, &plan, path, to, &known, &found, err));
     give_output(result, &found, sizeof(found));
     return PAWL_OK;
 }

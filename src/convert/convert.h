@@ -46,6 +46,7 @@ void convert_plan_free(convert_plan *plan);
 
 /* ---- to_files.c, to_run.c: what is planned -------------------------------------------------- */
 
+/* Both: with `dry_run` only whether it could be written is looked at. */
 /* To a format of another tool: `name` in `parent`. */
 pawl_status convert_to_files(pawl_checkpoint *from, const convert_plan *plan, store *parent,
                              const char *name, const writer_format *to,
@@ -102,6 +103,9 @@ typedef struct place {
 } place;
 
 /* PAWL_EBUSY: something of that name is there. */
+pawl_status place_check(store *parent, const char *name, writer_shape shape, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* The same, and makes what will be written to. */
 pawl_status place_begin(place *p, store *parent, const char *name, writer_shape shape,
                         const platform *os, pawl_error *err) PAWL_MUST_CHECK;
 /* writer_job.name */

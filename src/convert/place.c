@@ -26,20 +26,20 @@ static pawl_status name_too_long(pawl_error *err) {
     return PAWL_ELIMIT;
 }
 
-static pawl_status is_there(const place *p, const char *name, pawl_error *err) {
+static pawl_status is_there(store *parent, const char *name, pawl_error *err) {
     error_set(err, PAWL_EBUSY, "something of that name is there already");
-    store_error_path(err, p->parent, name);
+    store_error_path(err, parent, name);
     error_expected(err, "a name that is free");
     error_next(err, "choose another name, or remove or rename what is there");
     return PAWL_EBUSY;
 }
 
-static pawl_status check_free(const place *p, const char *name, pawl_error *err) {
+static pawl_status check_free(store *parent, const char *name, pawl_error *err) {
     store_stat stat;
     struct pawl_error story = ERROR_INIT;
-    pawl_status status = store_stat_path(p->parent, name, &stat, &story);
+    pawl_status status = store_stat_path(parent, name, &stat, &story);
     if (status == PAWL_OK) {
-        return is_there(p, name, err);
+        return is_there(parent, name, err);
     }
     if (status != PAWL_ENOTFOUND) {
         *err = story;
@@ -49,14 +49,14 @@ static pawl_status check_free(const place *p, const char *name, pawl_error *err)
 }
 
 /* Of a prefix, the index stands for all of it. */
-static pawl_status check_all_free(const place *p, pawl_error *err) {
+pawl_status place_check(store *parent, const char *name, writer_shape shape, pawl_error *err) {
     char index[STORE_MAX_PATH];
-    TRY(check_free(p, p->name, err));
-    if (p->shape != WRITER_PREFIX) {
+    TRY(check_free(parent, name, err));
+    if (shape != WRITER_PREFIX) {
         return PAWL_OK;
     }
-    int n = snprintf(index, sizeof(index), "%s.index", p->name);
-    return n < 0 || n > MOST_NAME ? name_too_long(err) : check_free(p, index, err);
+    int n = snprintf(index, sizeof(index), "%s.index", name);
+    return n < 0 || n > MOST_NAME ? name_too_long(err) : check_free(parent, index, err);
 }
 
 pawl_status place_begin(place *p, store *parent, const char *name, writer_shape shape,
@@ -64,7 +64,7 @@ pawl_status place_begin(place *p, store *parent, const char *name, writer_shape 
     char random[2 * RANDOM_BYTES + 1];
     char root[2 * STORE_MAX_PATH];
     *p = (place){.parent = parent, .into = parent, .name = name, .shape = shape};
-    TRY(check_all_free(p, err));
+    TRY(place_check(parent, name, shape, err));
     TRY(platform_random_hex(os, random, RANDOM_BYTES, err));
     int n = snprintf(p->temporary, sizeof(p->temporary), ".%.200s.pawl-%s", name, random);
     if (n < 0 || n > MOST_NAME) {
@@ -108,7 +108,7 @@ static pawl_status reveal(place *p, const char *temporary, pawl_error *err) {
     if (n < 0 || n > MOST_NAME) {
         return name_too_long(err);
     }
-    TRY(check_free(p, name, err));
+    TRY(check_free(p->parent, name, err));
     return store_rename(p->parent, temporary, name, err);
 }
 

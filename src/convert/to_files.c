@@ -30,6 +30,26 @@ static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan,
     return place_commit(at, err);
 }
 
+/* S06: before anything is written. What is beside the tensors is small, and not known yet. */
+static pawl_status check_room(store *parent, const char *name, uint64_t bytes, pawl_error *err) {
+    store_space space;
+    char need[32];
+    char there[32];
+    char lack[32];
+    TRY(store_space_of(parent, &space, err));
+    if (bytes <= space.free_bytes) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_ENOSPACE, "there is not enough room for what is converted");
+    store_error_path(err, parent, name);
+    error_expected(err, "%s free", text_bytes(need, bytes));
+    error_found(err, "%s free on the filesystem at %s (%s)", text_bytes(there, space.free_bytes),
+                space.mount_point, space.filesystem);
+    error_next(err, "free %s, convert less (only), or write to another filesystem",
+               text_bytes(lack, bytes - space.free_bytes));
+    return PAWL_ENOSPACE;
+}
+
 pawl_status convert_to_files(pawl_checkpoint *from, const convert_plan *plan, store *parent,
                              const char *name, const writer_format *to,
                              const pawl_convert_options *options, const platform *os,
@@ -37,6 +57,10 @@ pawl_status convert_to_files(pawl_checkpoint *from, const convert_plan *plan, st
     CLEANUP(place_end) place at = {.name = NULL};
     writer_shape shape = shape_of(to, options);
     feed *f = NULL;
+    if (options->dry_run) {
+        return place_check(parent, name, shape, err);
+    }
+    TRY(check_room(parent, name, result->bytes, err));
     TRY(place_begin(&at, parent, name, shape, os, err));
     TRY(feed_new(from, plan, options, os, &f, err));
     pawl_status status = source_note_begin(checkpoint_source(from), err);

@@ -4,6 +4,7 @@
  * open checkpoint, read by the thread of the save, and cast on the way. While that one reads, the
  * caller uses the checkpoint no more.
  */
+#include "checkpoint/step_directory.h"
 #include "convert/convert.h"
 #include "format/format.h"
 #include "format/limits.h"
@@ -219,10 +220,34 @@ static pawl_status wait_for_save(pawl_run *run, lending *l, const pawl_convert_o
     }
 }
 
+static int64_t step_of(const pawl_checkpoint *from, const pawl_convert_options *o) {
+    int64_t own = checkpoint_step(from);
+    return o->step != NULL ? *o->step : own >= 0 ? own : 0;
+}
+
+/* A save would replace a step that is there. */
+static pawl_status check_step_free(store *into, int64_t step, pawl_error *err) {
+    char directory[32];
+    bool there;
+    name_step(directory, step);
+    TRY(step_prove_manifest(into, directory, &there, err));
+    if (!there) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EBUSY, "the run has step %lld already", (long long)step);
+    error_path(err, "%s", into->root);
+    error_step(err, step);
+    error_expected(err, "a step that the run does not have");
+    error_next(err,
+               "give the new one a step of its own (%s@STEP, options.step), or remove the old one "
+               "first: pawl rm %s@%lld",
+               into->root, into->root, (long long)step);
+    return PAWL_EBUSY;
+}
+
 static pawl_status save_state(pawl_run *run, pawl_state *state, lending *l,
                               const pawl_convert_options *o, pawl_error *err) {
-    int64_t own = checkpoint_step(l->from);
-    int64_t step = o->step != NULL ? *o->step : own >= 0 ? own : 0;
+    int64_t step = step_of(l->from, o);
     const pawl_save_options options = {.struct_size = sizeof(options)};
     if (l->plan->from_bytes == 0) {
         TRY(compare_sums(l, err));
@@ -239,7 +264,10 @@ static pawl_status save_all(lending *l, lent *tensors, store *into, const pawl_c
     pawl_state *state = NULL;
     struct pawl_error story = ERROR_INIT;
     TRY(run_open(into, &options, os, &run, err));
-    pawl_status status = state_new(&state, err);
+    pawl_status status = check_step_free(into, step_of(l->from, o), err); /* it has an owner now */
+    if (status == PAWL_OK) {
+        status = state_new(&state, err);
+    }
     if (status == PAWL_OK) {
         status = fill_state(l, tensors, state, err);
     }
@@ -294,7 +322,10 @@ pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, stor
         return error_nomem(err, plan->count * sizeof(*tensors));
     }
     pawl_status status = check_run(into, err);
-    if (status != PAWL_OK) {
+    if (status == PAWL_OK) {
+        status = check_step_free(into, step_of(from, options), err);
+    }
+    if (status != PAWL_OK || options->dry_run) {
         store_destroy(into);
         return status;
     }
