@@ -5,6 +5,7 @@
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define INDEX             ".index"
@@ -14,21 +15,22 @@
 
 /* ---- files that belong together ------------------------------------------------------------- */
 
+static bool has_number(const char *text) {
+    return strspn(text, "0123456789") == COUNT_DIGITS;
+}
+
 /* "NAME-00001-of-00003ENDING": the second number; 0: not of this kind. */
 static uint64_t shards_of(const char *name, const char *stem, size_t stem_bytes, const char *middle,
                           const char *ending) {
-    unsigned number;
-    unsigned of;
-    int end = 0;
     size_t at = stem_bytes + strlen(middle);
+    size_t of = at + COUNT_DIGITS + strlen("-of-");
     if (strncmp(name, stem, stem_bytes) != 0 ||
-        strncmp(name + stem_bytes, middle, strlen(middle)) != 0 ||
-        strspn(name + at, "0123456789") != COUNT_DIGITS ||
-        sscanf(name + at, "%5u-of-%5u%n", &number, &of, &end) != 2 ||
-        strcmp(name + at + end, ending) != 0) {
+        strncmp(name + stem_bytes, middle, strlen(middle)) != 0 || !has_number(name + at) ||
+        strncmp(name + at + COUNT_DIGITS, "-of-", strlen("-of-")) != 0 || !has_number(name + of) ||
+        strcmp(name + of + COUNT_DIGITS, ending) != 0) {
         return 0;
     }
-    return of;
+    return strtoull(name + of, NULL, 10);
 }
 
 /* What an index stands for, of which the files have names of this kind. */
