@@ -10,6 +10,7 @@
 
 #define INDEX             ".index"
 #define SAFETENSORS_INDEX ".safetensors.index.json"
+#define TORCH_INDEX       ".bin.index.json"
 #define KERAS_INDEX       ".weights.json"
 #define COUNT_DIGITS      5u /* of 00001-of-00003 */
 
@@ -42,6 +43,7 @@ typedef struct group {
 static const group groups[] = {
     {FOREIGN_TENSORFLOW, INDEX, ".data-", ""},
     {FOREIGN_SAFETENSORS_SHARDED, SAFETENSORS_INDEX, "-", ".safetensors"},
+    {FOREIGN_TORCH_SHARDED, TORCH_INDEX, "-", ".bin"},
 };
 
 /* Takes the shards of a stem and sums them up; *of is how many there should be. */

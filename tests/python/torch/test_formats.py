@@ -13,6 +13,7 @@ import warnings
 import zipfile
 
 import support  # first: it finds the package
+import huggingface_hub
 import numpy
 import safetensors.torch
 import torch
@@ -278,6 +279,31 @@ class TestReading(Formats):
             for name in zipped.namelist():
                 out.writestr(name, zipped.read(name))
         self.assert_holds(packed, state)
+
+    def test_shards_of_hugging_face(self):
+        """As transformers wrote them before safetensors: pytorch_model-00001-of-0000N.bin, and their index."""
+        base = torch.randn(8, 6)
+        state = {"tied.weight": base, "head.weight": base, "half": numbers(torch.bfloat16, 40, 3), "a/b": torch.ones(9),
+                 "turned": torch.randn(4, 7).t(), "n": torch.tensor(3), "none": torch.zeros(0, 2)}  # fmt: skip
+        path = self.directory / "hf"
+        path.mkdir()
+        with self.assertLogs(level="WARNING"):  # that pickles are unsafe
+            huggingface_hub.save_torch_state_dict(state, path, max_shard_size=200, safe_serialization=False)
+        (path / "config.json").write_text("{}")
+        torch.save({"state": {}}, path / "optimizer.pt")  # as the Trainer leaves it beside them
+        index = path / "pytorch_model.bin.index.json"
+        files = set(json.loads(index.read_text())["weight_map"].values())
+        self.assertGreater(len(files), 2)
+        for one in (path, index):
+            self.assert_holds(one, state)
+            with pawl.open(one) as found:
+                self.assertEqual(found.format, "PyTorch, sharded")
+        self.assertIn(index.name, [one.path for one in pawl.survey(path).found])
+        pawl.convert(path, self.directory / "whole.pt")
+        self.assert_holds(self.directory / "whole.pt", torch.load(self.directory / "whole.pt", weights_only=True))
+        (path / max(files)).unlink()
+        with self.assertRaisesRegex(pawl.Damaged, "a file that the index of the weights names is missing"):
+            pawl.open(path)
 
     def test_the_first_format(self):
         """A tar, as PyTorch 0.1 wrote it and torch.load reads it."""
