@@ -469,6 +469,48 @@ support.end_rank()
 """
 
 
+RESHARDED = """
+import pathlib, sys
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+directory = pathlib.Path(sys.argv[1])
+dist.init_process_group("gloo")
+source = torch.load(directory / "source.pt", weights_only=True)
+values = ("step", "lr", "name")
+
+def part(value, placement, ranks):
+    if placement == Replicate():
+        return value
+    parts = value.chunk(ranks, placement.dim)
+    return parts[dist.get_rank()] if dist.get_rank() < len(parts) else value.narrow(placement.dim, 0, 0)
+
+def load(mesh, group, placement):
+    parts = {name: part(value, placement, mesh.size()) for name, value in source["w"].items()}
+    blank = {name: DTensor.from_local(torch.zeros_like(one), mesh, [placement], run_check=False,
+                                      shape=source["w"][name].shape, stride=source["w"][name].stride())
+             for name, one in parts.items()}
+    state = {"w": blank, "plain": torch.zeros_like(source["plain"]), "step": 0, "lr": 0.0, "name": ""}
+    dcp.load(state, checkpoint_id=directory / "written", process_group=group)
+    for name, one in parts.items():
+        found = state["w"][name].to_local()
+        same = found.dtype == one.dtype and found.shape == one.shape
+        same = same and torch.equal(found.contiguous().view(torch.uint8), one.contiguous().view(torch.uint8))
+        assert same, (mesh, placement, name)
+    assert torch.equal(state["plain"], source["plain"])
+    assert [(type(state[key]), state[key]) for key in values] == [(type(source[key]), source[key]) for key in values]
+
+for ranks in map(int, sys.argv[2:]):
+    group, mesh = dist.new_group(range(ranks)), DeviceMesh("cpu", list(range(ranks)))
+    if dist.get_rank() < ranks:
+        for placement in (Shard(0), Shard(1), Replicate()):
+            load(mesh, group, placement)
+            print("loaded", ranks, placement)
+support.end_rank()
+"""
+
+
 class TestDcp(Formats):
     """Directories of torch.distributed.checkpoint."""
 
@@ -519,6 +561,15 @@ class TestDcp(Formats):
                 self.assert_entry(found, f"optimizer/state/{name}", value)
         self.assertTrue(pawl.verify(self.directory / "saved").ok)
         self.assert_holds(self.directory / "written", expected)
+
+    def test_what_pawl_wrote_on_any_number_of_ranks(self):
+        """One chunk of each tensor becomes shards of 1, 2 and 4 ranks, also uneven and empty ones, or replicas."""
+        types = {"F32": torch.float32, "BF16": torch.bfloat16, "F8_E4M3": torch.float8_e4m3fn}
+        w = {name: numbers(dtype, 7, 3) for name, dtype in types.items()}
+        state = {"w": w, "plain": torch.randn(7, 3), "step": 7, "lr": 0.1, "name": "x/%"}
+        pawl.convert(self.save("source.pt", state), self.directory / "written", to="dcp")
+        done = self.program(RESHARDED, self.directory, 1, 2, 4, ranks=4)
+        self.assertEqual(done.stdout.count("loaded"), 3 * (1 + 2 + 4), done.stdout)
 
 
 if __name__ == "__main__":
