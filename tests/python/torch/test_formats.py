@@ -7,6 +7,7 @@ import io
 import json
 import math
 import pickle
+import shutil
 import struct
 import tarfile
 import warnings
@@ -18,10 +19,12 @@ import numpy
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
+import transformers
 
 import pawl
 
 warnings.filterwarnings("ignore")
+transformers.utils.logging.disable_progress_bar()
 
 #: By the names that pawl has for them; and those that came after the older format.
 TYPES = {
@@ -377,6 +380,35 @@ class TestWriting(Formats):
         for name, value in state.items():
             self.assert_loaded(found[name], value)
         self.assert_holds(self.directory / "m.safetensors", state)
+
+    def test_transformers(self):
+        """One file of safetensors, and several with an index, as from_pretrained loads them."""
+        size = {"vocab_size": 50, "bos_token_id": 1, "eos_token_id": 2}
+        for config in (transformers.GPT2Config(n_positions=16, n_embd=32, n_layer=2, n_head=2, **size),
+                       transformers.LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                                                num_attention_heads=4, dtype=torch.bfloat16, **size)):  # fmt: skip
+            model = transformers.AutoModelForCausalLM.from_config(config)
+            kind = self.directory / config.model_type
+            model.save_pretrained(kind / "own")
+            self.save(f"{kind.name}/state.pt", model.state_dict())  # with weights that GPT-2 ties, twice
+            pawl.convert(kind / "own", kind / "run")
+            for source in ("own", "state.pt", "run"):
+                for files in ("one", "several"):
+                    with self.subTest(model=kind.name, source=source, files=files):
+                        self.assert_pretrained(kind, source, kind / f"{files}-{source}", files == "several", model)
+
+    def assert_pretrained(self, kind, source, path, several, model):
+        if several:
+            pawl.convert(kind / source, path, to="safetensors", shard_bytes=10_000)
+            index = json.loads((path / "model.safetensors.index.json").read_text())
+            self.assertGreater(len(set(index["weight_map"].values())), 3)
+        else:
+            path.mkdir()
+            pawl.convert(kind / source, path / "model.safetensors")
+        shutil.copy(kind / "own/config.json", path)
+        found, told = transformers.AutoModelForCausalLM.from_pretrained(path, output_loading_info=True)
+        self.assertFalse(any(told.values()), told)
+        self.assert_same(dict(found.state_dict()), dict(model.state_dict()))
 
     def test_numpy(self):
         state = {k: numbers(v, 3, 2) for k, v in (TYPES | NEWER).items() if not k.startswith(("BF", "F8"))}
