@@ -11,9 +11,9 @@
 
 const char operand_help[] =
     "RUN is the directory of a run; 'ls', 'show', 'verify', 'diff' and 'convert' also take "
-    "checkpoints of other tools: files of PyTorch, directories of its DCP, those of TensorFlow "
-    "by their prefix, safetensors files, alone or with an index, .npz and .npy, HDF5, .keras and "
-    "GGUF. What a file is, its contents say. "
+    "checkpoints of other tools: files of PyTorch, alone or with an index, directories of its DCP, "
+    "those of TensorFlow by their prefix, safetensors files, alone or with an index, .npz and "
+    ".npy, HDF5, .keras and GGUF. What a file is, its contents say. "
     "STEP is the number of one of its checkpoints, or 'newest' (or "
     "'latest') for the newest committed one, which is also taken when no STEP is given.\n"
     "The last '@' separates RUN from STEP only if a number, 'newest' or 'latest' follows it. For a "

@@ -117,9 +117,9 @@ typedef struct pawl_checkpoint_info {
     const char *path;          /* absolute path of the step's directory, or of what was opened */
     const char *manifest_json; /* the whole text of the file, which was checked */
     const char *metrics_json;  /* its metrics, an object */
-    /* What it is: "pawl"; or "safetensors", "safetensors, sharded". Those have no step (-1), no
-     * ranks (0), no manifest and no metrics ("{}"), and unix_time_ns is when a file of theirs was
-     * changed last. */
+    /* What it is: "pawl"; or "safetensors", "PyTorch, sharded" and what else there is of other
+     * tools. Those have no step (-1), no ranks (0), no manifest and no metrics ("{}"), and
+     * unix_time_ns is when a file of theirs was changed last. */
     const char *format;
 } pawl_checkpoint_info;
 

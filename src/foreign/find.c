@@ -5,6 +5,7 @@
 #include "foreign/orbax/orbax.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/tensorflow/read.h"
+#include "foreign/torch/read.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #define STATE_BYTES  1048576u
 #define WEIGHTS      "model.safetensors"
 #define INDEX        "model.safetensors.index.json"
+#define TORCH        "pytorch_model.bin"
+#define TORCH_INDEX  "pytorch_model.bin.index.json"
 
 static bool ends_with(const char *name, const char *ending) {
     size_t n = strlen(name);
@@ -25,8 +28,7 @@ static bool ends_with(const char *name, const char *ending) {
 
 /* One that, alone in a directory, is what the directory means. */
 static bool is_other(const char *name) {
-    return foreign_opens(name) &&
-           (!ends_with(name, ".bin") || strcmp(name, "pytorch_model.bin") == 0);
+    return foreign_opens(name) && (!ends_with(name, ".bin") || strcmp(name, TORCH) == 0);
 }
 
 /* Does only a run's directory, or a step's, have this name? Then what else is there is not looked
@@ -54,10 +56,20 @@ typedef struct sight {
     size_t files, indexes;
     const char *other; /* of another format, by its name */
     size_t others;
+    const char *torch, *torch_index; /* among the others; an index of that name, or the first */
+    size_t torch_indexes;
     const char *bundle; /* an index of TensorFlow */
     size_t bundles;
     bool model, state; /* saved_model.pb, checkpoint */
 } sight;
+
+static void note_torch(sight *s, const char *name) {
+    s->torch = strcmp(name, TORCH) == 0 ? name : s->torch;
+    if (torch_is_index(name)) {
+        bool first = s->torch_indexes++ == 0;
+        s->torch_index = first || strcmp(name, TORCH_INDEX) == 0 ? name : s->torch_index;
+    }
+}
 
 static void note_name(sight *s, const char *name) {
     s->own = s->own || is_own(name);
@@ -78,6 +90,7 @@ static void note_name(sight *s, const char *name) {
         bool opens = is_other(name);
         s->other = opens && s->others == 0 ? name : s->other;
         s->others += opens;
+        note_torch(s, name);
         return;
     }
     s->weights = strcmp(name, WEIGHTS) == 0 ? name : s->weights;
@@ -114,6 +127,15 @@ static pawl_status which_one(const store *in, const sight *s, pawl_error *err) {
     return PAWL_ENOTFOUND;
 }
 
+/* An index says what is to be opened, whatever else a trainer has left beside it. */
+static const char *choose_torch(const sight *s) {
+    bool named = s->torch_indexes > 0 && strcmp(s->torch_index, TORCH_INDEX) == 0;
+    if (s->torch_indexes > 0 && s->torch != NULL) {
+        return s->torch;
+    }
+    return named || s->torch_indexes == 1 ? s->torch_index : NULL;
+}
+
 /* NULL: nothing, or nothing says which one. */
 static const char *choose(const sight *s) {
     const char *whole = s->whole != NULL ? s->whole : s->orbax;
@@ -127,7 +149,8 @@ static const char *choose(const sight *s) {
     if (s->files > 0) {
         return s->files == 1 ? s->file : NULL;
     }
-    return s->others == 1 ? s->other : NULL;
+    const char *torch = choose_torch(s);
+    return torch != NULL ? torch : s->others == 1 ? s->other : NULL;
 }
 
 static pawl_status which_bundle(const store *in, const sight *s, pawl_error *err) {

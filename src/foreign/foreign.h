@@ -28,6 +28,7 @@ typedef enum foreign_kind {
     FOREIGN_ORBAX,
     FOREIGN_TENSORFLOW,
     FOREIGN_SAFETENSORS_SHARDED,
+    FOREIGN_TORCH_SHARDED,
     FOREIGN_KERAS_SHARDED
 } foreign_kind;
 const char *foreign_kind_name(foreign_kind kind);
@@ -35,8 +36,8 @@ const char *foreign_kind_name(foreign_kind kind);
 bool foreign_is_of_orbax(const char *name);
 
 /* The file to open of a directory that is no run: model.safetensors, or the one index, or the one
- * safetensors file. *found is false where there is none, and where a run or a step has files.
- * PAWL_ENOTFOUND: there are several, and nothing says which. */
+ * safetensors file, or one of another format. *found is false where there is none, and where a run
+ * or a step has files. PAWL_ENOTFOUND: there are several, and nothing says which. */
 pawl_status foreign_find(store *s, char name[STORE_MAX_PATH], bool *found, pawl_error *err)
     PAWL_MUST_CHECK;
 

@@ -48,6 +48,16 @@ const archive_format format_torch = {
     .verify = torch_zip_verify,
 };
 
+const archive_format format_torch_sharded = {
+    .name = "PyTorch, sharded",
+    .unverified = NULL,
+    .read = torch_sharded_read,
+    .compare = torch_zip_compare,
+    .sums = true,
+    .sum = crc32_zip,
+    .verify = torch_zip_verify,
+};
+
 const archive_format format_dcp = {
     .name = "PyTorch DCP",
     .unverified = NULL,

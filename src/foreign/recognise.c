@@ -27,12 +27,9 @@ static bool ends_with(const char *name, const char *ending) {
 /* For links whose target has a name that says nothing. */
 bool foreign_opens(const char *name) {
     static const char *const endings[] = {
-        ".safetensors", ".safetensors.index.json",
-        ".gguf",        ".pt",
-        ".pth",         ".bin",
-        ".ckpt",        ".npz",
-        ".npy",         ".h5",
-        ".hdf5",        ".keras",
+        ".safetensors", ".safetensors.index.json", ".gguf", ".pt",  ".pth", ".bin",
+        ".ckpt",        ".bin.index.json",         ".npz",  ".npy", ".h5",  ".hdf5",
+        ".keras",
     };
     for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
         if (ends_with(name, endings[i])) {
@@ -60,6 +57,10 @@ typedef struct looked {
 
 static bool is_safetensors_index(const looked *l) {
     return safetensors_is_index(l->name);
+}
+
+static bool is_torch_index(const looked *l) {
+    return torch_is_index(l->name);
 }
 
 /* A length, and a JSON object of that length; or a name that says so. */
@@ -141,6 +142,7 @@ static const struct {
     const archive_format *format;
 } looks[] = {
     {is_safetensors_index, &format_safetensors_sharded},
+    {is_torch_index, &format_torch_sharded},
     {is_dcp, &format_dcp},
     {is_gguf, &format_gguf},
     {is_bundle, &format_tensorflow},
@@ -291,6 +293,7 @@ const char *foreign_kind_name(foreign_kind kind) {
         [FOREIGN_ORBAX] = &format_orbax,
         [FOREIGN_TENSORFLOW] = &format_tensorflow,
         [FOREIGN_SAFETENSORS_SHARDED] = &format_safetensors_sharded,
+        [FOREIGN_TORCH_SHARDED] = &format_torch_sharded,
         [FOREIGN_KERAS_SHARDED] = &format_keras_sharded,
     };
     return formats[kind]->name;

@@ -52,9 +52,9 @@
 #define OWNER_MAX_LEASE_S    1000000
 #define OWNER_MAX_RECORD     65536u
 
-/* Checkpoints of other tools: bytes of an index, of all headers together, files that an index
- * names, files, tensors, and bytes of the name of a type that is no dtype. Those of a file's header
- * are the format's own. */
+/* Checkpoints of other tools: bytes of an index, of the headers of all its files together (or zip
+ * directories and pickles), files that it names, files, tensors, and bytes of the name of a type
+ * that is no dtype. Those of a file's header are the format's own. */
 #define FOREIGN_MAX_INDEX   100000000u
 #define FOREIGN_MAX_HEADERS 1073741824u
 #define FOREIGN_MAX_SHARDS  10000u

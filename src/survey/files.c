@@ -10,31 +10,28 @@
 
 #define INDEX             ".index"
 #define SAFETENSORS_INDEX ".safetensors.index.json"
+#define TORCH_INDEX       ".bin.index.json"
 #define KERAS_INDEX       ".weights.json"
 #define COUNT_DIGITS      5u /* of 00001-of-00003 */
 
 /* ---- files that belong together ------------------------------------------------------------- */
 
+static bool has_number(const char *text) {
+    return strspn(text, "0123456789") == COUNT_DIGITS;
+}
+
 /* "NAME-00001-of-00003ENDING": the second number; 0: not of this kind. */
 static uint64_t shards_of(const char *name, const char *stem, size_t stem_bytes, const char *middle,
                           const char *ending) {
-    static const char digits[] = "0123456789";
-    static const char between[] = "-of-";
     size_t at = stem_bytes + strlen(middle);
+    size_t of = at + COUNT_DIGITS + strlen("-of-");
     if (strncmp(name, stem, stem_bytes) != 0 ||
-        strncmp(name + stem_bytes, middle, strlen(middle)) != 0 ||
-        strspn(name + at, digits) != COUNT_DIGITS) {
+        strncmp(name + stem_bytes, middle, strlen(middle)) != 0 || !has_number(name + at) ||
+        strncmp(name + at + COUNT_DIGITS, "-of-", strlen("-of-")) != 0 || !has_number(name + of) ||
+        strcmp(name + of + COUNT_DIGITS, ending) != 0) {
         return 0;
     }
-    at += COUNT_DIGITS;
-    if (strncmp(name + at, between, strlen(between)) != 0) {
-        return 0;
-    }
-    at += strlen(between);
-    return strspn(name + at, digits) == COUNT_DIGITS &&
-                   strcmp(name + at + COUNT_DIGITS, ending) == 0
-               ? strtoul(name + at, NULL, 10)
-               : 0;
+    return strtoull(name + of, NULL, 10);
 }
 
 /* What an index stands for, of which the files have names of this kind. */
@@ -46,6 +43,7 @@ typedef struct group {
 static const group groups[] = {
     {FOREIGN_TENSORFLOW, INDEX, ".data-", ""},
     {FOREIGN_SAFETENSORS_SHARDED, SAFETENSORS_INDEX, "-", ".safetensors"},
+    {FOREIGN_TORCH_SHARDED, TORCH_INDEX, "-", ".bin"},
 };
 
 /* Takes the shards of a stem and sums them up; *of is how many there should be. */

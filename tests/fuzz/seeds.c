@@ -315,6 +315,8 @@ static void weights_of_others(void) {
     put_text("shard_index", "metadata",
              "{\"metadata\": {\"total_size\": 1.5e3, \"a\": [null]},\n"
              " \"weight_map\": {\"w\": \"model.safetensors\"}}\n");
+    put_text("shard_index", "torch",
+             "{\"weight_map\": {\"a/b\": \"1.bin\", \"a.b\": \"2.bin\", \"..\": \"1.bin\"}}");
     put_weights("sharded", index, header, 29);
     put_weights("unaligned", "", header, 29);
     put_weights("types", "",

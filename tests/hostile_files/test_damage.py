@@ -19,6 +19,7 @@ from pathlib import Path
 
 import cases_dcp
 import cases_gguf
+import cases_huggingface
 import cases_safetensors
 from case import Scene
 
@@ -100,10 +101,13 @@ def made_samples(directory: Path) -> list[Sample]:
     cases_gguf.put(scene, [cases_gguf.value("k", cases_gguf.TEXT, cases_gguf.text("v"))],
                    [cases_gguf.tensor("w", [16])])
     cases_safetensors.sharded(scene, "a.safetensors")
+    torch = cases_huggingface.sharded(scene)
     return [Sample(directory, "step", ["step/.metadata", f"step/{cases_dcp.DATA}"]),
             Sample(directory, "model.gguf", ["model.gguf"]),
             Sample(directory, "model.safetensors.index.json",
-                   ["model.safetensors.index.json", "a.safetensors"])]
+                   ["model.safetensors.index.json", "a.safetensors"]),
+            Sample(directory, torch.name,
+                   [torch.name, cases_huggingface.ONE, cases_huggingface.TWO])]
 
 
 def run(sample: Sample, seed: int) -> Sample:

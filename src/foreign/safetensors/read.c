@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads what describes the tensors of safetensors files: the headers, and the index of a Hugging
  * Face directory; and checks that they say the same. */
+#include "foreign/huggingface/sharded.h"
 #include "foreign/safetensors/safetensors.h"
-#include "foreign/safetensors/shard_index.h"
 
 #include <string.h>
 
@@ -47,13 +47,6 @@ static pawl_status add_values(reading *r, const safetensors_header *header, pawl
     return PAWL_OK;
 }
 
-static pawl_status headers_too_large(const reading *r, pawl_error *err) {
-    error_set(err, PAWL_ELIMIT, "the headers of the files are too large together");
-    error_expected(err, "at most %llu bytes", (unsigned long long)FOREIGN_MAX_HEADERS);
-    error_found(err, "%llu bytes, and there may be more", (unsigned long long)r->header_bytes);
-    return PAWL_ELIMIT;
-}
-
 static void free_header(safetensors_header *header) {
     safetensors_header_free(header);
 }
@@ -68,11 +61,8 @@ static pawl_status read_header(reading *r, uint32_t file, pawl_error *err) {
     TRY(data_sum_finished(&header, err)); /* a file of pawl's own that was never finished */
     r->a->base.reads.reads += 2;
     r->a->base.reads.bytes += header.data_offset;
-    r->header_bytes += header.data_offset;
     r->data_bytes += header.file_bytes - header.data_offset;
-    if (r->header_bytes > FOREIGN_MAX_HEADERS) {
-        return headers_too_large(r, err);
-    }
+    TRY(sharded_count(&r->header_bytes, header.data_offset, err));
     TRY(add_tensors(r, file, &header, err));
     return add_values(r, &header, err);
 }
@@ -91,36 +81,6 @@ static pawl_status read_headers(reading *r, pawl_error *err) {
 }
 
 /* ---- the index ---- */
-
-/* What the storage says of a link that leads nowhere stays. */
-static pawl_status is_missing(const archive *a, const char *file, pawl_error *err) {
-    struct pawl_error story = *err;
-    error_set(err, PAWL_EDAMAGED, "a file that the index of the weights names is missing");
-    store_error_path(err, a->base.store, file);
-    error_expected(err, "a file, as %.200s says", a->name);
-    error_found(err, "%s", story.found[0] != '\0' ? story.found : "no such file");
-    error_next(err, "get all files of the directory from where it came from");
-    return PAWL_EDAMAGED;
-}
-
-static pawl_status read_index(reading *r, pawl_error *err) {
-    CLEANUP(buffer_free) buffer text = {0};
-    archive *a = r->a;
-    TRY(archive_read_description(a, a->name, FOREIGN_MAX_INDEX, &text, err));
-    pawl_status status = shard_index_decode(text.data, text.size, &r->index, err);
-    if (status != PAWL_OK) {
-        store_error_path(err, a->base.store, a->name);
-        return status;
-    }
-    for (size_t i = 0; i < r->index.file_count; i++) {
-        uint32_t file;
-        status = archive_add_file(a, r->index.files[i], &file, err);
-        if (status != PAWL_OK) {
-            return status == PAWL_ENOTFOUND ? is_missing(a, r->index.files[i], err) : status;
-        }
-    }
-    return PAWL_OK;
-}
 
 /* What is left of it for later. */
 typedef struct details {
@@ -158,9 +118,11 @@ static pawl_status keep_details(reading *r, pawl_error *err) {
 }
 
 static pawl_status read_all(reading *r, pawl_error *err) {
+    static const shard_kind kind = {.ending = ".safetensors",
+                                    .fault = "the file is no .safetensors file"};
     uint32_t file;
     if (safetensors_is_index(r->a->name)) {
-        TRY(read_index(r, err));
+        TRY(sharded_read_index(r->a, &kind, &r->index, err));
     } else {
         TRY(archive_add_file(r->a, r->a->name, &file, err));
     }
@@ -177,58 +139,9 @@ pawl_status safetensors_read(archive *a, pawl_error *err) {
     return keep_details(&r, err);
 }
 
-/* ---- the index against the files ---- */
-
-static pawl_status not_in_file(const archive *a, const shard_place *place, pawl_error *err) {
-    error_set(err, PAWL_EDAMAGED,
-              "the index of the weights is wrong at byte %llu: the tensor is not in that file",
-              (unsigned long long)place->at);
-    store_error_path(err, a->base.store, a->name);
-    error_entry(err, place->name);
-    error_range(err, place->at, 1);
-    error_expected(err, "a tensor of this name in %.200s", place->file);
-    return PAWL_EDAMAGED;
-}
-
-static pawl_status not_in_index(const archive *a, const record_entry *e, pawl_error *err) {
-    const record_piece *piece = &e->pieces[0];
-    error_set(err, PAWL_EDAMAGED,
-              "a file has a tensor that the index of the weights does not name");
-    archive_error_file(a, archive_file_of(a, piece->file), err);
-    error_entry(err, e->name);
-    error_range(err, archive_offset_of(a, piece), piece->bytes);
-    error_expected(err, "only tensors that are in %.200s", a->name);
-    return PAWL_EDAMAGED;
-}
-
-static bool is_in_file(const archive *a, const record_entry *e, const char *file) {
-    return strcmp(a->files[archive_file_of(a, e->pieces[0].file)].path, file) == 0;
-}
-
-/* Both are sorted by name. Values are not in an index. */
 pawl_status safetensors_compare(const archive *a, pawl_error *err) {
     const details *d = a->details;
-    const shard_index *index = &d->index;
-    const record_entry *e = a->entries;
-    const record_entry *end = e + a->base.entries;
-    size_t k = 0;
-    if (index->file_count == 0) {
-        return PAWL_OK;
-    }
-    for (; e < end; e++) {
-        if (e->kind != PAWL_KIND_TENSOR) {
-            continue;
-        }
-        int order = k < index->place_count ? strcmp(e->name, index->places[k].name) : -1;
-        if (order < 0) {
-            return not_in_index(a, e, err);
-        }
-        if (order > 0 || !is_in_file(a, e, index->places[k].file)) {
-            return not_in_file(a, &index->places[k], err);
-        }
-        k++;
-    }
-    return k < index->place_count ? not_in_file(a, &index->places[k], err) : PAWL_OK;
+    return sharded_compare(a, &d->index, err);
 }
 
 pawl_status safetensors_verify(archive *a, source_verifier *v, pawl_error *err) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch/read: files of torch.save: zips, and the two formats before them. */
+/* torch/read: files of torch.save: zips, alone or several with an index, and the two formats before
+ * zips. */
 #ifndef FOREIGN_TORCH_READ_H
 #define FOREIGN_TORCH_READ_H
 
@@ -8,8 +9,12 @@
 
 /* Has the zip what torch.save puts there? */
 bool torch_is_in_zip(const zip_directory *d);
-/* archive_format.read, verify: of zips */
+/* By its name: an index of Hugging Face, not a file of tensors. */
+bool torch_is_index(const char *name);
+/* archive_format.read, compare, verify: of zips */
 pawl_status torch_zip_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status torch_sharded_read(archive *a, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status torch_zip_compare(const archive *a, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status torch_zip_verify(archive *a, source_verifier *v, pawl_error *err) PAWL_MUST_CHECK;
 
 /* A file that is no zip: pickles, one behind the other, and then the storages. */

@@ -7,20 +7,24 @@ import io
 import json
 import math
 import pickle
+import shutil
 import struct
 import tarfile
 import warnings
 import zipfile
 
 import support  # first: it finds the package
+import huggingface_hub
 import numpy
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
+import transformers
 
 import pawl
 
 warnings.filterwarnings("ignore")
+transformers.utils.logging.disable_progress_bar()
 
 #: By the names that pawl has for them; and those that came after the older format.
 TYPES = {
@@ -279,6 +283,31 @@ class TestReading(Formats):
                 out.writestr(name, zipped.read(name))
         self.assert_holds(packed, state)
 
+    def test_shards_of_hugging_face(self):
+        """As transformers wrote them before safetensors: pytorch_model-00001-of-0000N.bin, and their index."""
+        base = torch.randn(8, 6)
+        state = {"tied.weight": base, "head.weight": base, "half": numbers(torch.bfloat16, 40, 3), "a/b": torch.ones(9),
+                 "turned": torch.randn(4, 7).t(), "n": torch.tensor(3), "none": torch.zeros(0, 2)}  # fmt: skip
+        path = self.directory / "hf"
+        path.mkdir()
+        with self.assertLogs(level="WARNING"):  # that pickles are unsafe
+            huggingface_hub.save_torch_state_dict(state, path, max_shard_size=200, safe_serialization=False)
+        (path / "config.json").write_text("{}")
+        torch.save({"state": {}}, path / "optimizer.pt")  # as the Trainer leaves it beside them
+        index = path / "pytorch_model.bin.index.json"
+        files = set(json.loads(index.read_text())["weight_map"].values())
+        self.assertGreater(len(files), 2)
+        for one in (path, index):
+            self.assert_holds(one, state)
+            with pawl.open(one) as found:
+                self.assertEqual(found.format, "PyTorch, sharded")
+        self.assertIn(index.name, [one.path for one in pawl.survey(path).found])
+        pawl.convert(path, self.directory / "whole.pt")
+        self.assert_holds(self.directory / "whole.pt", torch.load(self.directory / "whole.pt", weights_only=True))
+        (path / max(files)).unlink()
+        with self.assertRaisesRegex(pawl.Damaged, "a file that the index of the weights names is missing"):
+            pawl.open(path)
+
     def test_the_first_format(self):
         """A tar, as PyTorch 0.1 wrote it and torch.load reads it."""
         values = torch.arange(6.0)
@@ -351,6 +380,35 @@ class TestWriting(Formats):
         for name, value in state.items():
             self.assert_loaded(found[name], value)
         self.assert_holds(self.directory / "m.safetensors", state)
+
+    def test_transformers(self):
+        """One file of safetensors, and several with an index, as from_pretrained loads them."""
+        size = {"vocab_size": 50, "bos_token_id": 1, "eos_token_id": 2}
+        for config in (transformers.GPT2Config(n_positions=16, n_embd=32, n_layer=2, n_head=2, **size),
+                       transformers.LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                                                num_attention_heads=4, dtype=torch.bfloat16, **size)):  # fmt: skip
+            model = transformers.AutoModelForCausalLM.from_config(config)
+            kind = self.directory / config.model_type
+            model.save_pretrained(kind / "own")
+            self.save(f"{kind.name}/state.pt", model.state_dict())  # with weights that GPT-2 ties, twice
+            pawl.convert(kind / "own", kind / "run")
+            for source in ("own", "state.pt", "run"):
+                for files in ("one", "several"):
+                    with self.subTest(model=kind.name, source=source, files=files):
+                        self.assert_pretrained(kind, source, kind / f"{files}-{source}", files == "several", model)
+
+    def assert_pretrained(self, kind, source, path, several, model):
+        if several:
+            pawl.convert(kind / source, path, to="safetensors", shard_bytes=10_000)
+            index = json.loads((path / "model.safetensors.index.json").read_text())
+            self.assertGreater(len(set(index["weight_map"].values())), 3)
+        else:
+            path.mkdir()
+            pawl.convert(kind / source, path / "model.safetensors")
+        shutil.copy(kind / "own/config.json", path)
+        found, told = transformers.AutoModelForCausalLM.from_pretrained(path, output_loading_info=True)
+        self.assertFalse(any(told.values()), told)
+        self.assert_same(dict(found.state_dict()), dict(model.state_dict()))
 
     def test_numpy(self):
         state = {k: numbers(v, 3, 2) for k, v in (TYPES | NEWER).items() if not k.startswith(("BF", "F8"))}
@@ -443,6 +501,48 @@ support.end_rank()
 """
 
 
+RESHARDED = """
+import pathlib, sys
+import support, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+directory = pathlib.Path(sys.argv[1])
+dist.init_process_group("gloo")
+source = torch.load(directory / "source.pt", weights_only=True)
+values = ("step", "lr", "name")
+
+def part(value, placement, ranks):
+    if placement == Replicate():
+        return value
+    parts = value.chunk(ranks, placement.dim)
+    return parts[dist.get_rank()] if dist.get_rank() < len(parts) else value.narrow(placement.dim, 0, 0)
+
+def load(mesh, group, placement):
+    parts = {name: part(value, placement, mesh.size()) for name, value in source["w"].items()}
+    blank = {name: DTensor.from_local(torch.zeros_like(one), mesh, [placement], run_check=False,
+                                      shape=source["w"][name].shape, stride=source["w"][name].stride())
+             for name, one in parts.items()}
+    state = {"w": blank, "plain": torch.zeros_like(source["plain"]), "step": 0, "lr": 0.0, "name": ""}
+    dcp.load(state, checkpoint_id=directory / "written", process_group=group)
+    for name, one in parts.items():
+        found = state["w"][name].to_local()
+        same = found.dtype == one.dtype and found.shape == one.shape
+        same = same and torch.equal(found.contiguous().view(torch.uint8), one.contiguous().view(torch.uint8))
+        assert same, (mesh, placement, name)
+    assert torch.equal(state["plain"], source["plain"])
+    assert [(type(state[key]), state[key]) for key in values] == [(type(source[key]), source[key]) for key in values]
+
+for ranks in map(int, sys.argv[2:]):
+    group, mesh = dist.new_group(range(ranks)), DeviceMesh("cpu", list(range(ranks)))
+    if dist.get_rank() < ranks:
+        for placement in (Shard(0), Shard(1), Replicate()):
+            load(mesh, group, placement)
+            print("loaded", ranks, placement)
+support.end_rank()
+"""
+
+
 class TestDcp(Formats):
     """Directories of torch.distributed.checkpoint."""
 
@@ -493,6 +593,15 @@ class TestDcp(Formats):
                 self.assert_entry(found, f"optimizer/state/{name}", value)
         self.assertTrue(pawl.verify(self.directory / "saved").ok)
         self.assert_holds(self.directory / "written", expected)
+
+    def test_what_pawl_wrote_on_any_number_of_ranks(self):
+        """One chunk of each tensor becomes shards of 1, 2 and 4 ranks, also uneven and empty ones, or replicas."""
+        types = {"F32": torch.float32, "BF16": torch.bfloat16, "F8_E4M3": torch.float8_e4m3fn}
+        w = {name: numbers(dtype, 7, 3) for name, dtype in types.items()}
+        state = {"w": w, "plain": torch.randn(7, 3), "step": 7, "lr": 0.1, "name": "x/%"}
+        pawl.convert(self.save("source.pt", state), self.directory / "written", to="dcp")
+        done = self.program(RESHARDED, self.directory, 1, 2, 4, ranks=4)
+        self.assertEqual(done.stdout.count("loaded"), 3 * (1 + 2 + 4), done.stdout)
 
 
 if __name__ == "__main__":

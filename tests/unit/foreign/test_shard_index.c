@@ -2,7 +2,7 @@
 /* The index of a Hugging Face directory: what it says, and what is refused with its position. */
 #include "lib/test.h"
 
-#include "foreign/safetensors/shard_index.h"
+#include "foreign/huggingface/shard_index.h"
 #include "format/limits.h"
 #include "lib/failing_memory.h"
 
@@ -11,9 +11,14 @@
 
 #include <math.h>
 
+static const shard_kind files = {.ending = ".safetensors",
+                                 .fault = "the file is no .safetensors file"};
+static const shard_kind torch = {
+    .ending = ".bin", .fault = "the file is no .bin file", .keys = true};
+
 static pawl_status decode(const char *text, shard_index *out, pawl_error *err) {
     *err = ERROR_INIT;
-    return shard_index_decode(text, strlen(text), out, err);
+    return shard_index_decode(&files, text, strlen(text), out, err);
 }
 
 static void test_places_are_sorted_and_files_are_there_once(void **state) {
@@ -35,6 +40,27 @@ static void test_places_are_sorted_and_files_are_there_once(void **state) {
     assert_true(index.has_total_size);
     assert_true(index.total_size == 1234);
     shard_index_free(&index);
+}
+
+/* PyTorch's files have dicts, whose keys are escaped where they become names. */
+static void test_names_of_keys_are_escaped_and_sorted_then(void **state) {
+    (void)state;
+    static const char text[] = "{\"weight_map\": {\"a/b\": \"1.bin\", \"a.b\": \"1.bin\", "
+                               "\"a0\": \"2.bin\", \"..\": \"2.bin\"}}";
+    static const char *const names[] = {"%2E.", "a%2Fb", "a.b", "a0"};
+    struct pawl_error err = ERROR_INIT;
+    shard_index index;
+    assert_ok(shard_index_decode(&torch, text, strlen(text), &index, &err), &err);
+    assert_int_equal(index.place_count, ARRAY_LENGTH(names));
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        assert_string_equal(index.places[i].name, names[i]);
+    }
+    assert_string_equal(index.places[1].file, "1.bin");
+    shard_index_free(&index);
+    static const char other[] = "{\"weight_map\": {\"a\": \"a.safetensors\"}}";
+    assert_fails(shard_index_decode(&torch, other, strlen(other), &index, &err), PAWL_EDAMAGED,
+                 &err);
+    assert_says(err.attempt, "the file is no .bin file");
 }
 
 static void test_total_size_of_any_form(void **state) {
@@ -117,24 +143,25 @@ static void test_r14_what_passes_a_limit_is_refused(void **state) {
         assert_ok(buffer_printf(&text, &err, ",\"%u\":\"%u.safetensors\"", i, i), &err);
     }
     assert_ok(buffer_printf(&text, &err, "}}"), &err);
-    assert_fails(shard_index_decode(text.data, text.size, &index, &err), PAWL_ELIMIT, &err);
+    assert_fails(shard_index_decode(&files, text.data, text.size, &index, &err), PAWL_ELIMIT, &err);
     assert_string_equal(err.attempt, "the index of the weights names too many files");
     text.size = 0;
     assert_ok(buffer_printf(&text, &err, "{\"x\":"), &err);
     for (unsigned i = 0; i < 5000; i++) {
         assert_ok(buffer_append(&text, "[", 1, &err), &err);
     }
-    assert_fails(shard_index_decode(text.data, text.size, &index, &err), PAWL_ELIMIT, &err);
+    assert_fails(shard_index_decode(&files, text.data, text.size, &index, &err), PAWL_ELIMIT, &err);
     text.size = 0;
     assert_ok(buffer_printf(&text, &err, "{\"weight_map\":{\"%01100d\":\"a.safetensors\"}}", 1),
               &err);
-    assert_fails(shard_index_decode(text.data, text.size, &index, &err), PAWL_EDAMAGED, &err);
+    assert_fails(shard_index_decode(&files, text.data, text.size, &index, &err), PAWL_EDAMAGED,
+                 &err);
 }
 
 static pawl_status decode_with_failing_memory(void *context, pawl_error *err) {
     shard_index index;
     const char *text = context;
-    TRY(shard_index_decode(text, strlen(text), &index, err));
+    TRY(shard_index_decode(&files, text, strlen(text), &index, err));
     shard_index_free(&index);
     return PAWL_OK;
 }
@@ -149,6 +176,7 @@ static void test_every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_places_are_sorted_and_files_are_there_once),
+        cmocka_unit_test(test_names_of_keys_are_escaped_and_sorted_then),
         cmocka_unit_test(test_total_size_of_any_form),
         cmocka_unit_test(test_r14_what_is_refused_with_its_position),
         cmocka_unit_test(test_r14_what_passes_a_limit_is_refused),

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes the index of a Hugging Face directory: which tensor is in which of its files. */
-#include "foreign/safetensors/shard_index.h"
+#include "foreign/huggingface/shard_index.h"
 
 #include "base/json.h"
+#include "foreign/archive.h"
 #include "format/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_ENDING     ".safetensors"
 #define MAX_FILE_NAME   255u /* bytes; as filesystems have it */
 #define MAX_TENSOR_NAME ((size_t)PAWL_MAX_NAME_BYTES)
 
 typedef struct decoder {
     json_reader json;
+    const shard_kind *kind;
     shard_index *out;
     buffer key, text;
     bool seen_map, seen_metadata;
@@ -52,9 +53,9 @@ static pawl_status too_many(const char *what, unsigned long long most, pawl_erro
 /* ---- files ---- */
 
 /* A name and nothing else: what leads out of the directory, or deeper, is refused. */
-static const char *file_fault(const buffer *file) {
+static const char *file_fault(const shard_kind *kind, const buffer *file) {
     const char *name = (const char *)file->data;
-    size_t ending = sizeof(FILE_ENDING) - 1;
+    size_t ending = strlen(kind->ending);
     if (name[0] == '/' || strcmp(name, "..") == 0 || strncmp(name, "../", 3) == 0 ||
         strstr(name, "/../") != NULL) {
         return "the file is outside of the directory";
@@ -65,8 +66,8 @@ static const char *file_fault(const buffer *file) {
     if (file->size > MAX_FILE_NAME) {
         return "the name of the file is too long";
     }
-    if (file->size <= ending || strcmp(name + file->size - ending, FILE_ENDING) != 0) {
-        return "the file is no " FILE_ENDING " file";
+    if (file->size <= ending || strcmp(name + file->size - ending, kind->ending) != 0) {
+        return kind->fault;
     }
     for (size_t i = 0; i < file->size; i++) {
         if (file->data[i] < 0x20 || file->data[i] == 0x7f) {
@@ -121,6 +122,15 @@ static pawl_status take_file(decoder *d, const char **out, pawl_error *err) {
 
 /* ---- members ---- */
 
+static pawl_status keep_name(decoder *d, const char **out, pawl_error *err) {
+    const char *name = (const char *)d->key.data;
+    if (d->kind->keys) {
+        return escape_key(&d->out->memory, name, d->key.size, out, err);
+    }
+    *out = arena_strdup(&d->out->memory, name);
+    return *out != NULL ? PAWL_OK : error_nomem(err, d->key.size);
+}
+
 /* The name is in `key`; its value comes next. */
 static pawl_status decode_place(decoder *d, pawl_error *err) {
     shard_index *index = d->out;
@@ -133,7 +143,7 @@ static pawl_status decode_place(decoder *d, pawl_error *err) {
         return too_many("tensors", FOREIGN_MAX_ENTRIES, err);
     }
     TRY(json_text(&d->json, &d->text, err));
-    const char *fault = file_fault(&d->text);
+    const char *fault = file_fault(d->kind, &d->text);
     if (fault != NULL) {
         (void)refuse(name, position, err, fault);
         error_expected(err, "the name of a file in the same directory");
@@ -144,10 +154,7 @@ static pawl_status decode_place(decoder *d, pawl_error *err) {
                     sizeof(*index->places), err));
     shard_place place = {.at = position};
     TRY(take_file(d, &place.file, err));
-    place.name = arena_strdup(&index->memory, name);
-    if (place.name == NULL) {
-        return error_nomem(err, d->key.size);
-    }
+    TRY(keep_name(d, &place.name, err));
     index->places[index->place_count++] = place;
     return PAWL_OK;
 }
@@ -240,10 +247,12 @@ static pawl_status sort_places(shard_index *index, pawl_error *err) {
     return PAWL_OK;
 }
 
-pawl_status shard_index_decode(const void *text, size_t n, shard_index *out, pawl_error *err) {
+pawl_status shard_index_decode(const shard_kind *kind, const void *text, size_t n, shard_index *out,
+                               pawl_error *err) {
     *out = (shard_index){.files = NULL};
     CLEANUP(decoder_free)
-    decoder d = {.json = json_reader_for(text, n, 0, "index of the weights", err), .out = out};
+    decoder d = {
+        .json = json_reader_for(text, n, 0, "index of the weights", err), .kind = kind, .out = out};
     pawl_status status = decode_members(&d, err);
     if (status == PAWL_OK) {
         status = sort_places(out, err);
