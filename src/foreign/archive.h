@@ -137,11 +137,11 @@ pawl_status archive_add_value(archive *a, const char *name, pawl_role role, pawl
  * entries together may take 32 bytes of memory for each, and 16 MiB. */
 void archive_allow(archive *a, uint64_t bytes);
 /* Names that no entry of pawl can have are refused, unless the reader escapes them with this: the
- * characters that cannot be as %XX, and % itself where it would be taken for such a one. In the
- * archive's memory. */
+ * characters that cannot be as %XX, and % itself where it would be taken for such a one, but for
+ * that of %2F. In the archive's memory. */
 pawl_status archive_escape_name(archive *a, const char *name, size_t n, const char **out,
                                 pawl_error *err) PAWL_MUST_CHECK;
-/* The same of one key, in which "/" is escaped, too. */
+/* The same of one key, in which "/" and any % are escaped, too. */
 pawl_status archive_escape_key(archive *a, const char *key, size_t n, const char **out,
                                pawl_error *err) PAWL_MUST_CHECK;
 /* The same, in other memory. */

@@ -316,6 +316,20 @@ static bool is_of_control(const char *name, size_t n, size_t at) {
            (follows && byte >= 0x80 && byte < 0xa0);
 }
 
+static bool is_digit_of_escape(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F');
+}
+
+/* %XX, or a component of its own. In names that are no keys of dicts %2F is none: they have no other
+ * way to say that a character is a "/" and begins no component (writer_flat_name). */
+static bool is_escape(const char *name, size_t n, size_t at) {
+    bool begins = at == 0 || name[at - 1] == '/';
+    bool ends = at + 1 == n || name[at + 1] == '/';
+    return (begins && ends) ||
+           (n - at >= 3 && is_digit_of_escape(name[at + 1]) && is_digit_of_escape(name[at + 2]) &&
+            memcmp(name + at, "%2F", 3) != 0);
+}
+
 static pawl_status escape(arena *memory, const char *name, size_t n, bool key, const char **out,
                           pawl_error *err) {
     bool text = utf8_valid(name, n);
@@ -337,7 +351,8 @@ static pawl_status escape(arena *memory, const char *name, size_t n, bool key, c
             break;
         }
         unsigned char byte = (unsigned char)name[i];
-        if (is_of_control(name, n, i) || byte == '%' || (byte == '/' && key) ||
+        bool percent = byte == '%' && (key || is_escape(name, n, i));
+        if (is_of_control(name, n, i) || percent || (byte == '/' && key) ||
             (byte >= 0x80 && !text)) {
             escape_byte(escaped, &at, byte);
         } else {

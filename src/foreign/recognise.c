@@ -17,6 +17,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static bool ends_with(const char *name, const char *ending) {
     size_t n = strlen(name);
@@ -202,6 +203,29 @@ static pawl_status is_nothing_known(const store *s, const looked *l, pawl_error 
     return PAWL_EUSAGE;
 }
 
+/* What stands in the place of a file that was not fetched. */
+static pawl_status is_placeholder(const store *s, const looked *l, pawl_error *err) {
+    static const struct {
+        const char *head, *what, *next;
+    } known[] = {
+        {"version https://git-lfs.github.com/",
+         "a pointer of Git LFS stands in the place of the file",
+         "fetch the file itself: git lfs pull"},
+        {"<!DOCTYPE html", "this is a web page, not the file", "download the file again"},
+        {"<html", "this is a web page, not the file", "download the file again"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
+        size_t n = strlen(known[i].head);
+        if (l->head_bytes >= n && strncasecmp((const char *)l->head, known[i].head, n) == 0) {
+            error_set(err, PAWL_EDAMAGED, "%s", known[i].what);
+            store_error_path(err, s, l->name);
+            error_next(err, "%s", known[i].next);
+            return PAWL_EDAMAGED;
+        }
+    }
+    return PAWL_OK;
+}
+
 static pawl_status look_at(store *s, looked *l, zip_directory *zip, pawl_error *err) {
     CLEANUP(store_close_pointer) store_file *file = NULL;
     store_stat stat;
@@ -216,6 +240,7 @@ static pawl_status look_at(store *s, looked *l, zip_directory *zip, pawl_error *
     l->head_bytes = stat.size < HEAD_BYTES ? (size_t)stat.size : HEAD_BYTES;
     TRY(store_open(s, l->name, STORE_READ, &file, err));
     TRY(store_read(file, 0, l->head, l->head_bytes, err));
+    TRY(is_placeholder(s, l, err));
     l->tail_bytes = stat.size < sizeof(l->tail) ? 0 : sizeof(l->tail);
     TRY(store_read(file, stat.size - l->tail_bytes, l->tail, l->tail_bytes, err));
     if (!zip_looks_like(l->head, l->head_bytes)) {

@@ -114,6 +114,10 @@ pawl_status output_take(void *to, const uint8_t *bytes, size_t n, pawl_error *er
 pawl_status output_end(output *o, pawl_error *err) PAWL_MUST_CHECK;
 void output_close(output *o); /* for CLEANUP: nothing where it was ended */
 
+/* The name of an item in a format that has no dicts, as its reader had it before it escaped it
+ * (archive_escape_name). */
+void writer_flat_name(const writer_item *item, char out[PAWL_MAX_NAME_BYTES + 1]);
+
 /* ---- values.c ------------------------------------------------------------------------------- */
 
 /*

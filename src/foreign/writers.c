@@ -80,6 +80,27 @@ uint64_t writer_tensor_bytes(const writer_job *job) {
     return bytes;
 }
 
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+void writer_flat_name(const writer_item *item, char out[PAWL_MAX_NAME_BYTES + 1]) {
+    const char *name = item->name;
+    size_t at = 0;
+    while (*name != '\0' && at < PAWL_MAX_NAME_BYTES) {
+        int high = name[0] == '%' ? hex_digit(name[1]) : -1;
+        int low = high >= 0 ? hex_digit(name[2]) : -1;
+        int byte = high * 16 + low;
+        if (low >= 0 && byte > 0 && byte != '/') {
+            out[at++] = (char)byte;
+            name += 3;
+        } else {
+            out[at++] = *name++;
+        }
+    }
+    out[at] = '\0';
+}
+
 pawl_status writer_begin_all(const writer_job *job, pawl_error *err) {
     AUTOFREE size_t *order = mem_calloc(job->count + 1, sizeof(*order));
     size_t n = 0;

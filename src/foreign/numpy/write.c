@@ -33,7 +33,9 @@ const char *npz_refuses(const writer_item *item) {
     if (item->kind != PAWL_KIND_TENSOR) {
         return NULL;
     }
-    return zip_name_leads_out(item->name) != NULL
+    char name[PAWL_MAX_NAME_BYTES + 1];
+    writer_flat_name(item, name);
+    return zip_name_leads_out(name) != NULL
                ? "no member of a zip file may have such a name; give it another (rename)"
                : type_refused(item->dtype);
 }
@@ -76,8 +78,10 @@ static pawl_status make_header(const writer_item *item, buffer *out, pawl_error 
 
 static pawl_status write_array(const writer_job *job, const writer_item *item, zip_writer *z,
                                buffer *header, pawl_error *err) {
-    char name[PAWL_MAX_NAME_BYTES + 5];
-    snprintf(name, sizeof(name), "%s.npy", item->name);
+    char array[PAWL_MAX_NAME_BYTES + 1];
+    char name[sizeof(array) + 4];
+    writer_flat_name(item, array);
+    snprintf(name, sizeof(name), "%s.npy", array);
     TRY(make_header(item, header, err));
     TRY(zip_begin(z, name, header->size + item->bytes, 64, err));
     TRY(zip_take(z, header->data, header->size, err));
@@ -96,24 +100,55 @@ static pawl_status write_members(const writer_job *job, zip_writer *z, pawl_erro
     return values.size > 0 ? zip_put(z, NUMPY_VALUES, values.data, values.size, 1, err) : PAWL_OK;
 }
 
-static int by_name(const void *key, const void *item) {
-    return strcmp(key, ((const writer_item *)item)->name);
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* Those of all arrays, ascending. */
+static pawl_status flat_names(const writer_job *job, arena *memory, char ***out, size_t *count,
+                              pawl_error *err) {
+    char name[PAWL_MAX_NAME_BYTES + 1];
+    char **names = arena_take(memory, (job->count + 1) * sizeof(*names), err);
+    *out = names;
+    *count = 0;
+    for (size_t i = 0; names != NULL && i < job->count; i++) {
+        if (job->items[i].kind != PAWL_KIND_TENSOR) {
+            continue;
+        }
+        writer_flat_name(&job->items[i], name);
+        names[*count] = arena_strdup(memory, name);
+        if (names[(*count)++] == NULL) {
+            return error_nomem(err, strlen(name) + 1);
+        }
+    }
+    if (*count > 1) {
+        qsort(names, *count, sizeof(*names), by_name);
+    }
+    return names != NULL ? PAWL_OK : PAWL_ENOMEM;
+}
+
+static pawl_status refuse_name(const char *name, const char *why, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "%s", why);
+    error_entry(err, name);
+    error_next(err, "give one of them another name (rename)");
+    return PAWL_EUSAGE;
 }
 
 /* numpy.load looks for a member of that very name first: "a.npy" would be the array of "a". */
 static pawl_status check_names(const writer_job *job, pawl_error *err) {
-    for (size_t i = 0; i < job->count; i++) {
-        const writer_item *item = &job->items[i];
+    CLEANUP(arena_free) arena memory = {0};
+    char **names;
+    size_t count;
+    TRY(flat_names(job, &memory, &names, &count, err));
+    for (size_t i = 0; i < count; i++) {
         char member[PAWL_MAX_NAME_BYTES + 5];
-        snprintf(member, sizeof(member), "%s.npy", item->name);
-        const writer_item *other =
-            bsearch(member, job->items, job->count, sizeof(*job->items), by_name);
-        if (item->kind == PAWL_KIND_TENSOR && other != NULL && other->kind == PAWL_KIND_TENSOR) {
-            error_set(err, PAWL_EUSAGE, "numpy.load would take one entry for another, %s",
-                      item->name);
-            error_entry(err, other->name);
-            error_next(err, "give one of them another name (rename)");
-            return PAWL_EUSAGE;
+        const char *key = member;
+        snprintf(member, sizeof(member), "%s.npy", names[i]);
+        if (i > 0 && strcmp(names[i - 1], names[i]) == 0) {
+            return refuse_name(names[i], "two entries would have one name in NumPy", err);
+        }
+        if (bsearch(&key, names, count, sizeof(*names), by_name) != NULL) {
+            return refuse_name(member, "numpy.load would take one entry for another", err);
         }
     }
     return PAWL_OK;

@@ -110,14 +110,21 @@ static pawl_status assign_all(assigning *a, graph_fit *fit, pawl_error *err) {
 }
 
 /* What the graph does not tell of has its name for a key, unless the graph has that key. */
-static void name_rest(assigning *a, graph_fit *fit) {
+static pawl_status name_rest(assigning *a, graph_fit *fit, pawl_error *err) {
     for (size_t i = 0; i < a->count; i++) {
-        const bundle_text name = {(const uint8_t *)a->items[i].name, strlen(a->items[i].name)};
-        if (a->keys[i].n == 0) {
-            a->keys[i] = name;
-            fit->taken = fit->taken || graph_find(a->graph, name) != NULL;
+        char name[PAWL_MAX_NAME_BYTES + 1];
+        if (a->keys[i].n > 0) {
+            continue;
         }
+        writer_flat_name(&a->items[i], name);
+        const char *key = arena_strdup(a->memory, name);
+        if (key == NULL) {
+            return error_nomem(err, strlen(name) + 1);
+        }
+        a->keys[i] = (bundle_text){(const uint8_t *)key, strlen(key)};
+        fit->taken = fit->taken || graph_find(a->graph, a->keys[i]) != NULL;
     }
+    return PAWL_OK;
 }
 
 pawl_status graph_keys(object_graph *g, const writer_item *items, size_t count, arena *memory,
@@ -131,8 +138,7 @@ pawl_status graph_keys(object_graph *g, const writer_item *items, size_t count, 
     memset(keys, 0, count * sizeof(*keys));
     pawl_status status = assign_all(&a, fit, err);
     buffer_free(&a.name);
-    name_rest(&a, fit);
-    return status;
+    return status == PAWL_OK ? name_rest(&a, fit, err) : status;
 }
 
 /* ---- a graph without what is not written ---------------------------------------------------- */

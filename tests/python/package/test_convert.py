@@ -229,6 +229,22 @@ class Converting(support.InDirectory):
             pawl.convert(self.directory / "nothing", self.directory / "x.safetensors")
         self.assertEqual(self.left(), ["run", "taken.safetensors"])
 
+    def test_odd_names_come_back(self):
+        """What no entry of pawl can be called has its own name again in what is written."""
+        keys = ["50%", "x%2Fy", "x%252Fy", "%41", "e\n", ".", "a/..", "%"]
+        head = "{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }".ljust(117).encode() + b"\n"
+        path = self.directory / "odd.npz"
+        with zipfile.ZipFile(path, "w") as made:
+            for i, key in enumerate(keys):
+                made.writestr(key + ".npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + bytes([i]))
+        for to in ("npz", "pawl", "tensorflow", "safetensors"):
+            with self.subTest(to=to):
+                pawl.convert(path, self.directory / to, to=to)
+                pawl.convert(self.directory / to, self.directory / f"{to}.npz")
+                with zipfile.ZipFile(self.directory / f"{to}.npz") as found:
+                    back = {name[:-4]: found.read(name)[-1] for name in found.namelist()}
+                self.assertEqual(back, {key: i for i, key in enumerate(keys)})
+
     def test_names_that_become_one(self):
         def one(*names):
             run = self.make({name: ("U8", (1,), bytes([i])) for i, name in enumerate(names)}, name="-".join(names)[:4])
@@ -242,7 +258,7 @@ class Converting(support.InDirectory):
                     yield len(there)
                 os.unlink(self.directory / f"there.{to}")
 
-        self.assertEqual(list(one("A", "%41")), [pawl.UsageError, 2])
+        self.assertEqual(list(one("A", "%41")), [pawl.UsageError, pawl.UsageError])
         self.assertEqual(list(one("b", "b/c", "b%2Fc")), [pawl.UsageError, 3])
         self.assertEqual(list(one("d/c", "d%2Fc")), [2, 2])
         self.assertEqual(list(one("e", "e.npy")), [2, pawl.UsageError])
