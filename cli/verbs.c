@@ -50,7 +50,8 @@ const option_spec options[] = {
     {"rename", "FROM=TO",
      "The entry FROM becomes TO, and those below it, FROM/..., become TO/...; an empty FROM puts "
      "TO/ in front of every name, an empty TO takes FROM/ away. May be given several times; the "
-     "first that fits counts.",
+     "first that fits counts. Besides, /=. makes every / of a name a dot, as PyTorch has its "
+     "names, and .=/ the other way round.",
      OPTION_RENAME, 0, false},
     {"transpose", "NAME",
      "Tensors of two axes of A that are NAME, or below it: NAME/..., are compared with the "
@@ -221,7 +222,7 @@ const verb verbs[] = {
         .options = COMMON | OPTION_TO | OPTION_ONLY | OPTION_RENAME | OPTION_CAST | OPTION_DROP |
                    OPTION_SHARD_SIZE | OPTION_DRY_CONVERT | OPTION_FULL | OPTION_NO_PROGRESS,
         .examples = {{"pawl convert runs/7 model.safetensors", "the newest checkpoint"},
-                     {"pawl convert --only model --rename model= --cast BF16 runs/7 m.pt",
+                     {"pawl convert --only model --rename model= --rename /=. --cast BF16 runs/7 m.pt",
                       "the model alone, for PyTorch, smaller"},
                      {"pawl convert --to safetensors --shard-size 5GB runs/7 hf",
                       "in several files, with an index"},

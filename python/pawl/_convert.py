@@ -133,7 +133,7 @@ def convert(
 
     ::
 
-        pawl.convert("runs/a", "model.safetensors", only=["model"], rename={"model": ""}, cast="BF16")
+        pawl.convert("runs/a", "model.safetensors", only=["model"], rename={"model": "", "/": "."}, cast="BF16")
         pawl.convert("weights.gguf", "runs/b")
 
     All of it is written under another name first, and made durable; what fails leaves nothing behind.
@@ -144,6 +144,7 @@ def convert(
         to: one of `formats`; None: what the ending of `path` says, else "pawl".
         only: these entries, and those below them; none: all.
         rename: old names, or beginnings of names up to a "/", and new ones; the first that fits counts.
+            {"/": "."} besides makes every "/" of a name a ".", as PyTorch has its names.
         cast: "F64", "F32", "F16" or "BF16": what tensors of these types become.
         drop: leave out what the format has no place for, instead of failing.
         shard_bytes: several files of about so many bytes, in a directory, with an index; 0: one file.

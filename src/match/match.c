@@ -35,7 +35,7 @@ static pawl_status check_renames(const pawl_restore_options *options, pawl_error
                              "cannot restore: options.renames[%zu] has a NULL name", i);
         }
         size_t length = strnlen(rule->from, PAWL_MAX_NAME_BYTES + 1);
-        if (length > 0 && !entry_name_valid(rule->from, length, &why)) {
+        if (length > 0 && !rename_swaps(rule) && !entry_name_valid(rule->from, length, &why)) {
             error_set(err, entry_name_refusal(length),
                       "cannot restore: options.renames[%zu].from can match no name, because it %s",
                       i, why);

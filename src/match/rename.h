@@ -23,7 +23,10 @@ pawl_status rename_by(span from, span to, const char *name, buffer *out, pawl_er
     PAWL_MUST_CHECK;
 /* Does that status of rename_by mean that the result is not a valid name? */
 bool rename_is_invalid(pawl_status status);
-/* Renames by the first rule that fits: *renamed is in `out`, or is `name` itself when none fits. */
+/* {"/", "."} and {".", "/"}: the one character becomes the other, in all of a name. */
+bool rename_swaps(const pawl_rename *rule);
+/* Renames by the first rule that fits, then by those that swap: *renamed is in `out`, or is `name`
+ * itself when none fits. */
 pawl_status rename_apply(const pawl_restore_options *options, const char *name, buffer *out,
                          const char **renamed, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -22,6 +22,7 @@ import torch.distributed.checkpoint as dcp
 import transformers
 
 import pawl
+import pawl.torch
 
 warnings.filterwarnings("ignore")
 transformers.utils.logging.disable_progress_bar()
@@ -541,6 +542,32 @@ for ranks in map(int, sys.argv[2:]):
             print("loaded", ranks, placement)
 support.end_rank()
 """
+
+
+class TestNames(Formats):
+    """Names of PyTorch have dots where those of pawl.torch have "/"."""
+
+    def test_a_model_of_a_run_and_back(self):
+        def model():
+            return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+
+        saved, run = model(), self.directory / "run"
+        saved(torch.randn(5, 4))
+        with pawl.torch.Checkpointer(run, model=saved) as checkpointer:
+            checkpointer.save()
+        for name in ("m.pt", "m.safetensors"):
+            path, loaded, restored = self.directory / name, model(), model()
+            pawl.convert(run, path, only=["model"], rename={"model": "", "/": "."})
+            found = torch.load(path) if name == "m.pt" else safetensors.torch.load_file(path)
+            loaded.load_state_dict(found)
+            self.assert_same(dict(loaded.state_dict()), dict(saved.state_dict()))
+            tensors = {f"model/{key.replace('.', '/')}": value for key, value in restored.state_dict().items()}
+            with pawl.open(path) as checkpoint:
+                checkpoint.restore(pawl.State(tensors), renames={"": "model", ".": "/"})
+            self.assert_same(dict(restored.state_dict()), dict(saved.state_dict()))
+        with self.assertRaisesRegex(pawl.UsageError, "makes a name that"):
+            torch.save({"a..b": torch.ones(1)}, self.directory / "odd.pt")
+            pawl.convert(self.directory / "odd.pt", self.directory / "x.npz", rename={".": "/"})
 
 
 class TestDcp(Formats):
