@@ -78,8 +78,11 @@ PAWL_API const char *pawl_convert_formats(void);
  * which may, and gets one more step. `options` may be NULL.
  *
  * All of it is written under another name in the same directory, and made durable; then it gets its
- * own name. What fails, or is stopped, leaves nothing behind; what is killed leaves files, or a
- * directory, whose name begins with .NAME.pawl-, which may be removed. Reads while it writes,
+ * own name. What fails, or is stopped, leaves nothing behind, but for directories above a new run,
+ * which are made where they are missing; what is killed leaves files, or a directory, whose name
+ * begins with .NAME.pawl-, which may be removed. A directory that is there, empty or a run, others
+ * may open meanwhile: what fails leaves the files in it that opening a run leaves (owner-*,
+ * events.jsonl, reserve), and no step. Reads while it writes,
  * through less than 100 MiB of memory. All checksums that the source has are compared before it
  * gets its own name: those of what is converted as it is read, what else there is is read besides.
  *

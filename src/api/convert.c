@@ -111,17 +111,60 @@ static pawl_status write_files(pawl_checkpoint *from, const convert_plan *plan, 
     return convert_to_files(from, plan, into, name, to, o, platform_system(), result, err);
 }
 
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+/* "runs/9/" names what "runs/9" does, also where it is not there yet. */
+static char *without_slashes(const char *path) {
+    char *copy = mem_strdup(path);
+    for (size_t n = strlen(path); copy != NULL && n > 1 && copy[n - 1] == '/'; n--) {
+        copy[n - 1] = '\0';
+    }
+    return copy;
+}
+
+/* Written like files are: under another name, so that nothing is left of what fails, and nobody else
+ * can have opened it. */
+static pawl_status write_new_run(pawl_checkpoint *from, const convert_plan *plan, const char *path,
+                                 const pawl_convert_options *o, pawl_convert_result *result,
+                                 pawl_error *err) {
+    AUTOFREE char *plain = without_slashes(path);
+    AUTOFREE char *parent = NULL;
+    CLEANUP(store_destroy_pointer) store *above = NULL;
+    CLEANUP(place_end) place at = {.name = NULL};
+    store *into = NULL;
+    const char *name;
+    if (plain == NULL) {
+        return error_nomem(err, strlen(path) + 1);
+    }
+    TRY(split_path(plain, &parent, &name, err));
+    TRY(path_open(parent, true, &above, err));
+    TRY(place_begin(&at, above, name, WRITER_DIRECTORY, platform_system(), err));
+    TRY(open_retrying(NULL, at.inside->root, true, &into, err));
+    TRY(convert_to_run(from, plan, into, o, platform_system(), result, err));
+    return place_commit(&at, err);
+}
+
+static pawl_status write_run(pawl_checkpoint *from, const convert_plan *plan, const char *path,
+                             const pawl_convert_options *o, pawl_convert_result *result,
+                             pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    store *into = NULL;
+    pawl_status status = path_open(path, false, &into, &story);
+    store_destroy(into);
+    if (status == PAWL_ENOTFOUND) {
+        return write_new_run(from, plan, path, o, result, err);
+    }
+    TRY(open_retrying(NULL, path, true, &into, err));
+    return convert_to_run(from, plan, into, o, platform_system(), result, err);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan, const char *path,
                             const writer_format *to, const pawl_convert_options *o,
                             pawl_convert_result *result, pawl_error *err) {
-    store *into = NULL;
-    if (to != NULL) {
-        return write_files(from, plan, path, to, o, result, err);
-    }
-    TRY(open_retrying(NULL, path, true, &into, err));
-    return convert_to_run(from, plan, into, o, platform_system(), result, err);
+    return to != NULL ? write_files(from, plan, path, to, o, result, err)
+                      : write_run(from, plan, path, o, result, err);
 }
 
 static pawl_status check_shards(const writer_format *to, const pawl_convert_options *o,
