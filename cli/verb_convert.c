@@ -170,6 +170,10 @@ int verb_convert(const arguments *args, output *out) {
     const char *path = is_run(args) ? to->run : args->destination;
     const int64_t *step =
         is_run(args) && to->has_step && to->step != NEWEST_STEP ? &to->step : NULL;
+    if (is_run(args) && to->has_step && to->step == NEWEST_STEP) {
+        return output_usage(out, "convert", "the step that is written is a number: '%s'",
+                            args->destination);
+    }
     signals_catch();
     if (out->as_json) {
         json_put_text(&out->json, "from", source->run);

@@ -122,8 +122,8 @@ static char *without_slashes(const char *path) {
     return copy;
 }
 
-/* Written like files are: under another name, so that nothing is left of what fails, and nobody else
- * can have opened it. */
+/* Written like files are: under another name, so that nothing is left of what fails, and nobody
+ * else can have opened it. */
 static pawl_status write_new_run(pawl_checkpoint *from, const convert_plan *plan, const char *path,
                                  const pawl_convert_options *o, pawl_convert_result *result,
                                  pawl_error *err) {
@@ -178,6 +178,20 @@ static pawl_status check_shards(const writer_format *to, const pawl_convert_opti
     return PAWL_EUSAGE;
 }
 
+/* Only a run has steps. */
+static pawl_status check_has_steps(const char *path, const writer_format *to,
+                                   const pawl_convert_options *o, pawl_error *err) {
+    if (o->step == NULL || to == NULL) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s has no steps", to->name);
+    error_path(err, "%s", path);
+    error_expected(err, "no step: no options.step, and for the command no @STEP behind the path");
+    error_found(err, "step %lld", (long long)*o->step);
+    error_next(err, "leave the step out, or write a run (to \"pawl\")");
+    return PAWL_EUSAGE;
+}
+
 static pawl_status convert(pawl_checkpoint *from, const char *path,
                            const pawl_convert_options *options, pawl_convert_result *result,
                            pawl_error *err) {
@@ -192,6 +206,7 @@ static pawl_status convert(pawl_checkpoint *from, const char *path,
     TRY(need_output(result, call, "result", "pawl_convert_result", err));
     TRY(choose_format(path, &known, &to, err));
     TRY(check_shards(to, &known, err));
+    TRY(check_has_steps(path, to, &known, err));
     found.format = to != NULL ? to->name : "pawl";
     found.unverified = checkpoint_unverified(from);
     TRY(convert_plan_make(from, to, &known, &plan, &found, err));

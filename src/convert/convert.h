@@ -100,7 +100,7 @@ typedef struct place {
     bool begun;
 } place;
 
-/* PAWL_EBUSY: something of that name is there. */
+/* PAWL_EUSAGE: something of that name is there. */
 pawl_status place_begin(place *p, store *parent, const char *name, writer_shape shape,
                         const platform *os, pawl_error *err) PAWL_MUST_CHECK;
 /* writer_job.name */

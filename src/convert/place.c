@@ -27,11 +27,11 @@ static pawl_status name_too_long(pawl_error *err) {
 }
 
 static pawl_status is_there(const place *p, const char *name, pawl_error *err) {
-    error_set(err, PAWL_EBUSY, "something of that name is there already");
+    error_set(err, PAWL_EUSAGE, "something of that name is there already");
     store_error_path(err, p->parent, name);
     error_expected(err, "a name that is free");
     error_next(err, "choose another name, or remove or rename what is there");
-    return PAWL_EBUSY;
+    return PAWL_EUSAGE;
 }
 
 static pawl_status check_free(const place *p, const char *name, pawl_error *err) {

@@ -12,6 +12,7 @@
 #include "tensor/tensor.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define WAIT_S      0.1
@@ -228,15 +229,18 @@ static pawl_status wait_for_save(pawl_run *run, lending *l, const pawl_convert_o
     }
 }
 
+static int64_t step_of(const pawl_checkpoint *from, const pawl_convert_options *o) {
+    int64_t own = checkpoint_step(from);
+    return o->step != NULL ? *o->step : own >= 0 ? own : 0;
+}
+
 static pawl_status save_state(pawl_run *run, pawl_state *state, lending *l,
                               const pawl_convert_options *o, pawl_error *err) {
-    int64_t own = checkpoint_step(l->from);
-    int64_t step = o->step != NULL ? *o->step : own >= 0 ? own : 0;
     const pawl_save_options options = {.struct_size = sizeof(options)};
     if (l->plan->from_bytes == 0) {
         TRY(compare_sums(l, err));
     }
-    TRY(run_save(run, state, step, &options, err));
+    TRY(run_save(run, state, step_of(l->from, o), &options, err));
     return wait_for_save(run, l, o, err);
 }
 
@@ -278,12 +282,34 @@ static pawl_status check_run(store *into, pawl_error *err) {
     if (count == 0) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EBUSY, "the directory has something else in it, and is no run");
+    error_set(err, PAWL_EUSAGE, "the directory has something else in it, and is no run");
     error_path(err, "%s", into->root);
     error_expected(err, "a run, an empty directory, or a name that is free");
     error_found(err, "%zu names, the first is %.200s", count, names[0]);
     error_next(err, "choose another name, or say which format is to be written (to)");
-    return PAWL_EBUSY;
+    return PAWL_EUSAGE;
+}
+
+/* A save would replace a step of that number. */
+static pawl_status check_step_free(store *into, int64_t step, pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    char directory[32], path[64];
+    store_stat found;
+    name_step(directory, step);
+    snprintf(path, sizeof(path), "%s/" NAME_MANIFEST, directory);
+    pawl_status status = store_stat_path(into, path, &found, &story);
+    if (status == PAWL_ENOTFOUND) {
+        return PAWL_OK;
+    }
+    if (status != PAWL_OK) {
+        *err = story;
+        return status;
+    }
+    error_set(err, PAWL_EUSAGE, "the run has step %lld already", (long long)step);
+    error_path(err, "%s/%s", into->root, directory);
+    error_expected(err, "a step that the run does not have");
+    error_next(err, "choose another step (DST@STEP of the command), or remove that one (pawl rm)");
+    return PAWL_EUSAGE;
 }
 
 pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, store *into,
@@ -303,6 +329,9 @@ pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, stor
         return error_nomem(err, plan->count * sizeof(*tensors));
     }
     pawl_status status = check_run(into, err);
+    if (status == PAWL_OK) {
+        status = check_step_free(into, step_of(from, options), err);
+    }
     if (status != PAWL_OK) {
         store_destroy(into);
         return status;
