@@ -48,7 +48,7 @@ typedef struct pawl_convert_options {
     /* Several files of about so many bytes each, in a directory, with an index. Formats that have
      * that: safetensors. [one file] */
     uint64_t shard_bytes;
-    const int64_t *step; /* to "pawl": the step to save [the checkpoint's own, else 0] */
+    const int64_t *step; /* to "pawl" alone: the step to save [the checkpoint's own, else 0] */
     int dry_run;         /* look whether it can be, tell what would be done, and write nothing [0] */
     /* Each entry, ascending by name, before anything is written. [none] */
     void (*item)(void *context, const pawl_convert_item *item);
@@ -78,14 +78,19 @@ PAWL_API const char *pawl_convert_formats(void);
  * which may, and gets one more step, which it must not have yet. `options` may be NULL.
  *
  * All of it is written under another name in the same directory, and made durable; then it gets its
- * own name. What fails, or is stopped, leaves nothing behind; what is killed leaves files, or a
- * directory, whose name begins with .NAME.pawl-, which may be removed. Reads while it writes,
- * through less than 100 MiB of memory. The checksums that the source has of what is converted are
- * compared as it is read, before the new file gets its own name.
+ * own name. What fails, or is stopped, leaves nothing behind, but for directories above a new run,
+ * which are made where they are missing; what is killed leaves files, or a directory, whose name
+ * begins with .NAME.pawl-, which may be removed. A directory that is there, empty or a run, others
+ * may open meanwhile: what fails leaves no step in it, but the files that opening a run makes
+ * (owner-*, events.jsonl, reserve).
+ *
+ * Reads while it writes, through less than 100 MiB of memory. The checksums that the
+ * source has of what is converted are compared as it is read, before it gets its own name.
  *
  * PAWL_EUNSUPPORTED: the format has no place for an entry (without `drop`), named with the reason;
- * PAWL_EUSAGE: two entries would have one name, an option is wrong, or there is nothing to convert;
- * PAWL_EBUSY: `path`, or that step of the run, is there. Failures of reading and writing are those of other calls.
+ * PAWL_EUSAGE: `path` is there, or the run has that step; two entries would have one name, an
+ * option is wrong, or there is nothing to convert; PAWL_EBUSY: someone else has the run open, or
+ * was faster in making `path`. Failures of reading and writing are those of other calls.
  */
 PAWL_API pawl_status pawl_convert(pawl_checkpoint *from, const char *path,
                                   const pawl_convert_options *options, pawl_convert_result *result,

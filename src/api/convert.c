@@ -111,23 +111,60 @@ static pawl_status write_files(pawl_checkpoint *from, const convert_plan *plan, 
     return convert_to_files(from, plan, into, name, to, o, platform_system(), result, err);
 }
 
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+/* "runs/9/" names what "runs/9" does, also where it is not there yet. */
+static char *without_slashes(const char *path) {
+    char *copy = mem_strdup(path);
+    for (size_t n = strlen(path); copy != NULL && n > 1 && copy[n - 1] == '/'; n--) {
+        copy[n - 1] = '\0';
+    }
+    return copy;
+}
+
+/* Written like files are: under another name, so that nothing is left of what fails, and nobody
+ * else can have opened it. */
+static pawl_status write_new_run(pawl_checkpoint *from, const convert_plan *plan, const char *path,
+                                 const pawl_convert_options *o, pawl_convert_result *result,
+                                 pawl_error *err) {
+    AUTOFREE char *plain = without_slashes(path);
+    AUTOFREE char *parent = NULL;
+    CLEANUP(store_destroy_pointer) store *above = NULL;
+    CLEANUP(place_end) place at = {.name = NULL};
+    store *into = NULL;
+    const char *name;
+    if (plain == NULL) {
+        return error_nomem(err, strlen(path) + 1);
+    }
+    TRY(split_path(plain, &parent, &name, err));
+    TRY(path_open(parent, true, &above, err));
+    TRY(place_begin(&at, above, name, WRITER_DIRECTORY, platform_system(), err));
+    TRY(open_retrying(NULL, at.inside->root, true, &into, err));
+    TRY(convert_to_run(from, plan, into, o, platform_system(), result, err));
+    return place_commit(&at, err);
+}
+
+static pawl_status write_run(pawl_checkpoint *from, const convert_plan *plan, const char *path,
+                             const pawl_convert_options *o, pawl_convert_result *result,
+                             pawl_error *err) {
+    struct pawl_error story = ERROR_INIT;
+    store *into = NULL;
+    pawl_status status = path_open(path, false, &into, &story);
+    store_destroy(into);
+    if (status == PAWL_ENOTFOUND) {
+        return o->dry_run ? PAWL_OK : write_new_run(from, plan, path, o, result, err);
+    }
+    TRY(open_retrying(NULL, path, !o->dry_run, &into, err));
+    return convert_to_run(from, plan, into, o, platform_system(), result, err);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 static pawl_status write_it(pawl_checkpoint *from, const convert_plan *plan, const char *path,
                             const writer_format *to, const pawl_convert_options *o,
                             pawl_convert_result *result, pawl_error *err) {
-    store *into = NULL;
-    if (to != NULL) {
-        return write_files(from, plan, path, to, o, result, err);
-    }
-    pawl_status status = open_retrying(NULL, path, !o->dry_run, &into, err);
-    if (status == PAWL_ENOTFOUND && o->dry_run) {
-        return PAWL_OK; /* it would be made */
-    }
-    if (status != PAWL_OK) {
-        return status;
-    }
-    return convert_to_run(from, plan, into, o, platform_system(), result, err);
+    return to != NULL ? write_files(from, plan, path, to, o, result, err)
+                      : write_run(from, plan, path, o, result, err);
 }
 
 static pawl_status check_shards(const writer_format *to, const pawl_convert_options *o,
@@ -138,6 +175,20 @@ static pawl_status check_shards(const writer_format *to, const pawl_convert_opti
     error_set(err, PAWL_EUSAGE, "%s: %s is not written in several files of a given size", call,
               to != NULL ? to->name : "pawl");
     error_expected(err, "options.shard_bytes of 0");
+    return PAWL_EUSAGE;
+}
+
+/* Only a run has steps. */
+static pawl_status check_has_steps(const char *path, const writer_format *to,
+                                   const pawl_convert_options *o, pawl_error *err) {
+    if (o->step == NULL || to == NULL) {
+        return PAWL_OK;
+    }
+    error_set(err, PAWL_EUSAGE, "%s has no steps", to->name);
+    error_path(err, "%s", path);
+    error_expected(err, "no step: no options.step, and for the command no @STEP behind the path");
+    error_found(err, "step %lld", (long long)*o->step);
+    error_next(err, "leave the step out, or write a run (to \"pawl\")");
     return PAWL_EUSAGE;
 }
 
@@ -155,6 +206,7 @@ static pawl_status convert(pawl_checkpoint *from, const char *path,
     TRY(need_output(result, call, "result", "pawl_convert_result", err));
     TRY(choose_format(path, &known, &to, err));
     TRY(check_shards(to, &known, err));
+    TRY(check_has_steps(path, to, &known, err));
     found.format = to != NULL ? to->name : "pawl";
     found.unverified = checkpoint_unverified(from);
     TRY(convert_plan_make(from, to, &known, &plan, &found, err));

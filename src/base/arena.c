@@ -4,10 +4,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define ARENA_ALIGNMENT         16
+#define ARENA_ALIGNMENT         8
 #define ARENA_FIRST_BLOCK_BYTES ((size_t)4096)
 #define ARENA_LAST_BLOCK_BYTES  ((size_t)256 * 1024)
+
+#define PAGE_BYTES     ((size_t)4096)
+#define RETURNED_BYTES ((size_t)128 * 1024) /* a block for which a system call is worth it */
 
 typedef struct arena_block {
     struct arena_block *next;
@@ -24,6 +28,16 @@ static arena_block *block_new(size_t size) {
         *block = (arena_block){.size = size};
     }
     return block;
+}
+
+/* malloc keeps what is freed before something else. Its pages go back to the system. */
+static void block_free(arena_block *block) {
+    size_t before = (0 - (uintptr_t)block->bytes) % PAGE_BYTES;
+    if (block->size >= RETURNED_BYTES) {
+        size_t pages = (block->size - before) / PAGE_BYTES * PAGE_BYTES;
+        (void)madvise(block->bytes + before, pages, MADV_DONTNEED); /* a hint */
+    }
+    mem_free(block);
 }
 
 /* A large allocation gets a block of its own, second in the list: the rest of the first block stays
@@ -48,14 +62,16 @@ static arena_block *arena_grow(arena *a, size_t bytes) {
     return block;
 }
 
+static size_t round_up(size_t bytes) {
+    size_t rounded = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+    return rounded > 0 ? rounded : ARENA_ALIGNMENT;
+}
+
 void *arena_alloc(arena *a, size_t bytes) {
     if (bytes > PTRDIFF_MAX) {
         return NULL;
     }
-    size_t rounded = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
-    if (rounded == 0) {
-        rounded = ARENA_ALIGNMENT;
-    }
+    size_t rounded = round_up(bytes);
     arena_block *block = a->blocks;
     if (block == NULL || block->size - block->used < rounded) {
         block = arena_grow(a, rounded);
@@ -66,6 +82,15 @@ void *arena_alloc(arena *a, size_t bytes) {
     void *memory = block->bytes + block->used;
     block->used += rounded;
     return memory;
+}
+
+void arena_trim(arena *a, const void *last, size_t bytes) {
+    arena_block *block = a->blocks;
+    uintptr_t at = (uintptr_t)last;
+    uintptr_t begin = (uintptr_t)block->bytes;
+    if (at >= begin && at - begin < block->used) { /* else it has a block of its own */
+        block->used = at - begin + round_up(bytes);
+    }
 }
 
 void *arena_take(arena *a, size_t bytes, pawl_error *err) {
@@ -103,7 +128,7 @@ void arena_free(arena *a) {
     arena_block *block = a->blocks;
     while (block != NULL) {
         arena_block *next = block->next;
-        mem_free(block);
+        block_free(block);
         block = next;
     }
     a->blocks = NULL;

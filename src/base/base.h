@@ -106,13 +106,13 @@ void mem_free_pointer(void *pointer_to_pointer); /* for CLEANUP */
 pawl_status vec_reserve(void *items_pointer, size_t *capacity, size_t need, size_t item_bytes,
                         pawl_error *err) PAWL_MUST_CHECK;
 
-/* Memory that is freed all at once; allocations are 16-byte aligned, and not cleared. */
+/* Memory that is freed all at once; allocations are 8-byte aligned, and not cleared. */
 typedef struct arena {
     struct arena_block *blocks;
 } arena;
 void *arena_alloc(arena *a, size_t bytes);
-/* The same, and what failed in `err`. */
-void *arena_take(arena *a, size_t bytes, pawl_error *err);
+void *arena_take(arena *a, size_t bytes, pawl_error *err); /* the same, and what failed in `err` */
+void arena_trim(arena *a, const void *last, size_t bytes); /* of the last one no more is needed */
 char *arena_strdup(arena *a, const char *text);
 char *arena_printf(arena *a, const char *format, ...) PRINTF_LIKE(2, 3);
 void arena_free(arena *a);

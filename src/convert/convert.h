@@ -23,17 +23,16 @@
 
 /* An entry that is converted. */
 typedef struct plan_item {
-    writer_item to; /* under its new name */
+    const writer_item *to; /* under its new name; set once all are planned */
     const char *from;
     pawl_dtype from_dtype;
     uint64_t from_bytes;
 } plan_item;
 
 typedef struct convert_plan {
-    plan_item *items;     /* ascending by `from` */
-    writer_item *writing; /* items[..].to, ascending by name */
-    size_t *item_of;      /* of each of those, which of `items` it is */
-    size_t count, room;
+    writer_item *writing; /* ascending by name */
+    plan_item *items;     /* of each of those */
+    size_t count, writing_room, item_room;
     uint64_t from_bytes; /* of all tensors */
     arena memory;
 } convert_plan;
@@ -102,7 +101,7 @@ typedef struct place {
     bool begun;
 } place;
 
-/* PAWL_EBUSY: something of that name is there. */
+/* PAWL_EUSAGE: something of that name is there. */
 pawl_status place_check(store *parent, const char *name, writer_shape shape, pawl_error *err)
     PAWL_MUST_CHECK;
 /* The same, and makes what will be written to. */

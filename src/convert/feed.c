@@ -69,16 +69,16 @@ static pawl_status packed_too_large(const plan_item *item, pawl_error *err) {
 /* As much of the tensor as there is room for. Elements that share bytes are never apart. */
 static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t used, size_t *uncast,
                                pawl_error *err) {
-    size_t number = f->plan->item_of[f->order[f->next]];
+    size_t number = f->order[f->next];
     const plan_item *item = &f->plan->items[number];
-    size_t to_bits = (size_t)pawl_dtype_bits(item->to.dtype);
-    bool cast = item->to.dtype != item->from_dtype;
-    uint64_t left = item->to.bytes - f->next_at;
+    size_t to_bits = (size_t)pawl_dtype_bits(item->to->dtype);
+    bool cast = item->to->dtype != item->from_dtype;
+    uint64_t left = item->to->bytes - f->next_at;
     size_t room = BUFFER_BYTES - used;
     segment *s = &b->segments[b->count++];
     if (to_bits % 8 != 0) {
         static const int64_t origin[PAWL_MAX_NDIM];
-        box whole = box_of(item->to.ndim, origin, item->to.shape);
+        box whole = box_of(item->to->ndim, origin, item->to->shape);
         if (left > BUFFER_BYTES) {
             return packed_too_large(item, err);
         }
@@ -99,13 +99,13 @@ static pawl_status ask_segment(feed *f, feed_buffer *b, request *r, size_t used,
 }
 
 static bool has_room(const feed *f, const feed_buffer *b, size_t used, size_t uncast) {
-    const plan_item *item = &f->plan->items[f->plan->item_of[f->order[f->next]]];
-    bool packed = pawl_dtype_bits(item->to.dtype) % 8 != 0;
+    const plan_item *item = &f->plan->items[f->order[f->next]];
+    bool packed = pawl_dtype_bits(item->to->dtype) % 8 != 0;
     size_t room = BUFFER_BYTES - used;
     if (b->count == 0) {
         return true;
     }
-    return b->count < BUFFER_SEGMENTS && room >= (packed ? item->to.bytes : 16) &&
+    return b->count < BUFFER_SEGMENTS && room >= (packed ? item->to->bytes : 16) &&
            BUFFER_BYTES - uncast >= 16;
 }
 
@@ -116,9 +116,10 @@ static uint64_t cast_all(const feed *f, const feed_buffer *b) {
     for (size_t i = 0; i < b->count; i++) {
         const segment *s = &b->segments[i];
         const plan_item *item = &f->plan->items[s->item];
-        if (item->to.dtype != item->from_dtype) {
-            size_t n = s->bytes / ((size_t)pawl_dtype_bits(item->to.dtype) / 8);
-            overflows += cast_elements(item->to.dtype, b->bytes + s->at, item->from_dtype, from, n);
+        if (item->to->dtype != item->from_dtype) {
+            size_t n = s->bytes / ((size_t)pawl_dtype_bits(item->to->dtype) / 8);
+            overflows +=
+                cast_elements(item->to->dtype, b->bytes + s->at, item->from_dtype, from, n);
             from += n * ((size_t)pawl_dtype_bits(item->from_dtype) / 8);
         }
     }
@@ -130,13 +131,13 @@ static pawl_status fill(feed *f, feed_buffer *b, request *r, pawl_error *err) {
     size_t uncast = 0;
     b->count = 0;
     while (f->next < f->tensors && has_room(f, b, used, uncast)) {
-        const plan_item *item = &f->plan->items[f->plan->item_of[f->order[f->next]]];
+        const plan_item *item = &f->plan->items[f->order[f->next]];
         TRY(ask_segment(f, b, r, used, &uncast, err));
         const segment *s = &b->segments[b->count - 1];
         used += (s->bytes + 15) / 16 * 16; /* elements stay aligned */
         used = used < BUFFER_BYTES ? used : BUFFER_BYTES;
         f->next_at += s->bytes;
-        if (f->next_at < item->to.bytes) {
+        if (f->next_at < item->to->bytes) {
             break;
         }
         f->next++;
@@ -229,9 +230,9 @@ static void give_back_buffer(feed *f, feed_buffer *b) {
 }
 
 static void tell_progress(feed *f, const plan_item *item, size_t bytes) {
-    bool cast = item->to.dtype != item->from_dtype;
+    bool cast = item->to->dtype != item->from_dtype;
     f->done_bytes += cast ? (uint64_t)bytes * (unsigned)pawl_dtype_bits(item->from_dtype) /
-                                (unsigned)pawl_dtype_bits(item->to.dtype)
+                                (unsigned)pawl_dtype_bits(item->to->dtype)
                           : bytes;
     if (f->options->progress != NULL) {
         f->options->progress(f->options->context, f->done_bytes, f->plan->from_bytes);
@@ -240,8 +241,8 @@ static void tell_progress(feed *f, const plan_item *item, size_t bytes) {
 
 pawl_status feed_read(void *context, writer_take take, void *to, pawl_error *err) {
     feed *f = context;
-    const plan_item *item = &f->plan->items[f->plan->item_of[f->order[f->taken++]]];
-    uint64_t left = item->to.bytes;
+    const plan_item *item = &f->plan->items[f->order[f->taken++]];
+    uint64_t left = item->to->bytes;
     bool first = true;
     while (left > 0 || first) {
         feed_buffer *b = &f->buffers[f->buffer];

@@ -27,11 +27,11 @@ static pawl_status name_too_long(pawl_error *err) {
 }
 
 static pawl_status is_there(store *parent, const char *name, pawl_error *err) {
-    error_set(err, PAWL_EBUSY, "something of that name is there already");
+    error_set(err, PAWL_EUSAGE, "something of that name is there already");
     store_error_path(err, parent, name);
     error_expected(err, "a name that is free");
     error_next(err, "choose another name, or remove or rename what is there");
-    return PAWL_EBUSY;
+    return PAWL_EUSAGE;
 }
 
 static pawl_status check_free(store *parent, const char *name, pawl_error *err) {
@@ -143,17 +143,31 @@ pawl_status place_commit(place *p, pawl_error *err) {
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
-static void remove_inside(place *p) {
+/* Files, and directories of files: the steps of a run. */
+static void remove_in(store *s, const char *directory) {
     CLEANUP(arena_free) arena memory = {0};
     struct pawl_error ignored = ERROR_INIT;
+    bool top = directory[0] == '\0';
     char **names;
     size_t count;
-    if (store_names(p->inside, "", FORMAT_MAX_NAMES, &memory, &names, &count, &ignored) ==
-        PAWL_OK) {
-        for (size_t i = 0; i < count; i++) {
-            (void)!store_unlink(p->inside, names[i], &ignored);
-        }
+    if (store_names(s, directory, FORMAT_MAX_NAMES, &memory, &names, &count, &ignored) != PAWL_OK) {
+        return;
     }
+    for (size_t i = 0; i < count; i++) {
+        char path[STORE_MAX_PATH];
+        int n = snprintf(path, sizeof(path), "%s%s%s", directory, top ? "" : "/", names[i]);
+        if (n < 0 || (size_t)n >= sizeof(path) || store_unlink(s, path, &ignored) == PAWL_OK ||
+            !top) {
+            continue;
+        }
+        remove_in(s, path);
+        (void)!store_remove_dir(s, path, &ignored);
+    }
+}
+
+static void remove_inside(place *p) {
+    struct pawl_error ignored = ERROR_INIT;
+    remove_in(p->inside, "");
     (void)!store_remove_dir(p->parent, p->temporary, &ignored);
 }
 

@@ -77,38 +77,49 @@ static pawl_status has_no_place(const planning *p, const pawl_entry_info *from, 
     return PAWL_EUNSUPPORTED;
 }
 
-static pawl_status copy_item(planning *p, const pawl_entry_info *from, plan_item *item,
-                             pawl_error *err) {
-    arena *memory = &p->plan->memory;
-    writer_item *to = &item->to;
-    size_t dims = (size_t)from->ndim * sizeof(*from->shape);
-    int64_t *shape = arena_take(memory, dims + sizeof(*shape), err);
-    uint8_t *value = arena_take(memory, to->value_bytes + 1, err);
-    item->from = arena_strdup(memory, from->name);
-    to->name = arena_strdup(memory, to->name);
-    to->slot_of = to->slot_of != NULL ? arena_strdup(memory, to->slot_of) : NULL;
-    to->slot = from->slot != NULL ? arena_strdup(memory, from->slot) : NULL;
-    if (shape == NULL || value == NULL || item->from == NULL || to->name == NULL ||
-        (to->slot_of == NULL) != (from->slot_of == NULL) ||
-        (to->slot == NULL) != (from->slot == NULL)) {
-        return error_nomem(err, dims + to->value_bytes);
+/* Of a value a NUL is behind the bytes, so that text can be read in place. */
+static pawl_status copy_contents(arena *memory, writer_item *to, pawl_error *err) {
+    size_t dims = (size_t)to->ndim * sizeof(*to->shape);
+    int64_t *shape = arena_take(memory, dims, err);
+    uint8_t *value =
+        to->kind != PAWL_KIND_TENSOR ? arena_take(memory, to->value_bytes + 1, err) : NULL;
+    if (shape == NULL || (value == NULL && to->kind != PAWL_KIND_TENSOR)) {
+        return PAWL_ENOMEM;
     }
     if (dims > 0) {
-        memcpy(shape, from->shape, dims);
+        memcpy(shape, to->shape, dims);
     }
-    if (to->value_bytes > 0) {
+    if (value != NULL && to->value_bytes > 0) {
         memcpy(value, to->value, to->value_bytes);
     }
-    value[to->value_bytes] = 0;
+    if (value != NULL) {
+        value[to->value_bytes] = 0;
+    }
     to->shape = shape;
     to->value = value;
     return PAWL_OK;
 }
 
+/* What is not renamed has one name. */
+static pawl_status copy_item(planning *p, const pawl_entry_info *from, plan_item *item,
+                             writer_item *to, pawl_error *err) {
+    arena *memory = &p->plan->memory;
+    bool renamed = strcmp(to->name, from->name) != 0;
+    item->from = arena_strdup(memory, from->name);
+    to->name = renamed ? arena_strdup(memory, to->name) : item->from;
+    to->slot_of = to->slot_of != NULL ? arena_strdup(memory, to->slot_of) : NULL;
+    to->slot = from->slot != NULL ? arena_strdup(memory, from->slot) : NULL;
+    if (item->from == NULL || to->name == NULL ||
+        (to->slot_of == NULL) != (from->slot_of == NULL) ||
+        (to->slot == NULL) != (from->slot == NULL)) {
+        return error_nomem(err, strlen(from->name) + 1);
+    }
+    return copy_contents(memory, to, err);
+}
+
 /* What it becomes, if it has a place. */
 static pawl_status describe_item(planning *p, const pawl_entry_info *from, plan_item *item,
-                                 pawl_error *err) {
-    writer_item *to = &item->to;
+                                 writer_item *to, pawl_error *err) {
     pawl_dtype cast = p->options->cast;
     *item = (plan_item){.from = from->name, .from_dtype = from->dtype, .from_bytes = from->bytes};
     *to = (writer_item){.kind = from->kind,
@@ -137,37 +148,48 @@ static pawl_status describe_item(planning *p, const pawl_entry_info *from, plan_
     return PAWL_OK;
 }
 
-static void count_item(planning *p, const plan_item *item, bool renamed) {
+static void count_item(planning *p, const plan_item *item, const writer_item *to, bool renamed) {
     pawl_convert_result *r = p->result;
-    bool tensor = item->to.kind == PAWL_KIND_TENSOR;
+    bool tensor = to->kind == PAWL_KIND_TENSOR;
     r->tensors += tensor;
     r->values += !tensor;
     r->renamed += renamed;
-    r->cast += tensor && item->to.dtype != item->from_dtype;
-    r->bytes += item->to.bytes;
+    r->cast += tensor && to->dtype != item->from_dtype;
+    r->bytes += to->bytes;
     p->plan->from_bytes += item->from_bytes;
+}
+
+static pawl_status add_item(convert_plan *plan, const plan_item *item, const writer_item *to,
+                            pawl_error *err) {
+    size_t need = plan->count + 1;
+    TRY(vec_reserve(&plan->items, &plan->item_room, need, sizeof(*item), err));
+    TRY(vec_reserve(&plan->writing, &plan->writing_room, need, sizeof(*to), err));
+    plan->items[plan->count] = *item;
+    plan->writing[plan->count++] = *to;
+    return PAWL_OK;
 }
 
 static pawl_status plan_entry(planning *p, const pawl_entry_info *from, pawl_error *err) {
     convert_plan *plan = p->plan;
+    writer_item to;
     plan_item item;
     if (!is_wanted(p, from->name)) {
         p->result->left_out++;
         tell(p, PAWL_LEFT_OUT, from, NULL, NULL);
         return PAWL_OK;
     }
-    TRY(describe_item(p, from, &item, err));
-    pawl_status status = rename_apply(&p->renames, from->name, &p->name, &item.to.name, err);
+    TRY(describe_item(p, from, &item, &to, err));
+    pawl_status status = rename_apply(&p->renames, from->name, &p->name, &to.name, err);
     if (status != PAWL_OK) {
         error_entry(err, from->name);
         return status;
     }
     if (from->slot_of != NULL) { /* it may be renamed, too */
-        TRY(rename_apply(&p->renames, from->slot_of, &p->slot_of, &item.to.slot_of, err));
+        TRY(rename_apply(&p->renames, from->slot_of, &p->slot_of, &to.slot_of, err));
     }
-    const char *why = refusal(p, from, &item.to);
+    const char *why = refusal(p, from, &to);
     if (why == NULL && p->last) {
-        TRY(p->to->misfit(&item.to, plan->writing, plan->count, p->result->renamed > 0, &why, err));
+        TRY(p->to->misfit(&to, plan->writing, plan->count, p->result->renamed > 0, &why, err));
     }
     if (why != NULL && p->options->drop == 0) {
         return has_no_place(p, from, why, err);
@@ -177,12 +199,10 @@ static pawl_status plan_entry(planning *p, const pawl_entry_info *from, pawl_err
         tell(p, PAWL_DROPPED, from, NULL, why);
         return PAWL_OK;
     }
-    count_item(p, &item, strcmp(item.to.name, from->name) != 0);
-    tell(p, PAWL_CONVERTED, from, &item.to, NULL);
-    TRY(copy_item(p, from, &item, err));
-    TRY(vec_reserve(&plan->items, &plan->room, plan->count + 1, sizeof(*plan->items), err));
-    plan->items[plan->count++] = item;
-    return PAWL_OK;
+    count_item(p, &item, &to, strcmp(to.name, from->name) != 0);
+    tell(p, PAWL_CONVERTED, from, &to, NULL);
+    TRY(copy_item(p, from, &item, &to, err));
+    return add_item(plan, &item, &to, err);
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -212,41 +232,49 @@ static pawl_status plan_entries(planning *p, pawl_checkpoint *from, pawl_error *
     return status;
 }
 
-static int by_new_name(const void *a, const void *b, void *context) {
-    const convert_plan *plan = context;
-    size_t left = *(const size_t *)a;
-    size_t right = *(const size_t *)b;
-    return strcmp(plan->items[left].to.name, plan->items[right].to.name);
+static pawl_status same_name(const convert_plan *plan, size_t i, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "two entries would have one name");
+    error_entry(err, plan->writing[i].name);
+    error_expected(err, "rename rules that give each entry a name of its own");
+    error_found(err, "it stands for %.200s and for %.200s", plan->items[i - 1].from,
+                plan->items[i].from);
+    return PAWL_EUSAGE;
 }
 
-static pawl_status same_name(const plan_item *a, const plan_item *b, pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "two entries would have one name");
-    error_entry(err, a->to.name);
-    error_expected(err, "rename rules that give each entry a name of its own");
-    error_found(err, "it stands for %.200s and for %.200s", a->from, b->from);
-    return PAWL_EUSAGE;
+static int by_new_name(const void *a, const void *b) {
+    return strcmp((*(const plan_item *)a).to->name, (*(const plan_item *)b).to->name);
+}
+
+static bool is_sorted(const convert_plan *plan) {
+    size_t i = 1;
+    while (i < plan->count && strcmp(plan->writing[i - 1].name, plan->writing[i].name) < 0) {
+        i++;
+    }
+    return i >= plan->count;
 }
 
 /* Renamed entries have another order. */
 static pawl_status sort_by_new_name(convert_plan *plan, pawl_error *err) {
-    mem_free(plan->writing);
-    mem_free(plan->item_of);
-    plan->writing = mem_calloc(plan->count + 1, sizeof(*plan->writing));
-    plan->item_of = mem_calloc(plan->count + 1, sizeof(*plan->item_of));
-    if (plan->writing == NULL || plan->item_of == NULL) {
-        return error_nomem(err, plan->count * sizeof(*plan->writing));
+    AUTOFREE writer_item *sorted = NULL;
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->items[i].to = &plan->writing[i];
+    }
+    if (is_sorted(plan)) {
+        return PAWL_OK;
+    }
+    sorted = mem_alloc(plan->count * sizeof(*sorted));
+    if (sorted == NULL) {
+        return error_nomem(err, plan->count * sizeof(*sorted));
+    }
+    qsort(plan->items, plan->count, sizeof(*plan->items), by_new_name);
+    for (size_t i = 0; i < plan->count; i++) {
+        sorted[i] = *plan->items[i].to;
     }
     for (size_t i = 0; i < plan->count; i++) {
-        plan->item_of[i] = i;
-    }
-    if (plan->count > 1) {
-        qsort_r(plan->item_of, plan->count, sizeof(*plan->item_of), by_new_name, plan);
-    }
-    for (size_t i = 0; i < plan->count; i++) {
-        plan->writing[i] = plan->items[plan->item_of[i]].to;
-        if (i > 0 && strcmp(plan->writing[i - 1].name, plan->writing[i].name) == 0) {
-            return same_name(&plan->items[plan->item_of[i - 1]], &plan->items[plan->item_of[i]],
-                             err);
+        plan->writing[i] = sorted[i];
+        plan->items[i].to = &plan->writing[i];
+        if (i > 0 && strcmp(sorted[i - 1].name, sorted[i].name) == 0) {
+            return same_name(plan, i, err);
         }
     }
     return PAWL_OK;
@@ -270,12 +298,11 @@ static bool is_tensor_there(const convert_plan *plan, const char *name) {
 /* A slot whose variable is left out is none. */
 static void free_slots(convert_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
-        writer_item *to = &plan->items[plan->item_of[i]].to;
+        writer_item *to = &plan->writing[i];
         if (to->slot_of != NULL && !is_tensor_there(plan, to->slot_of)) {
             to->role = PAWL_ROLE_OTHER;
             to->slot_of = NULL;
             to->slot = NULL;
-            plan->writing[i] = *to;
         }
     }
 }
@@ -345,6 +372,5 @@ pawl_status convert_plan_make(pawl_checkpoint *from, const writer_format *to,
 void convert_plan_free(convert_plan *plan) {
     mem_free(plan->items);
     mem_free(plan->writing);
-    mem_free(plan->item_of);
     arena_free(&plan->memory);
 }

@@ -7,7 +7,7 @@
 
 pawl_status request_box(request *r, const plan_item *item, const box *b, void *to, size_t bytes,
                         pawl_error *err) {
-    size_t n = (size_t)item->to.ndim;
+    size_t n = (size_t)item->to->ndim;
     int64_t *numbers = arena_take(&r->memory, (2 * n + 1) * sizeof(*numbers), err);
     if (numbers == NULL) {
         return PAWL_ENOMEM;
@@ -28,7 +28,7 @@ pawl_status request_box(request *r, const plan_item *item, const box *b, void *t
 pawl_status request_elements(request *r, const plan_item *item, uint64_t first, uint64_t n,
                              uint8_t *to, pawl_error *err) {
     static const int64_t origin[PAWL_MAX_NDIM];
-    box whole = box_of(item->to.ndim, origin, item->to.shape);
+    box whole = box_of(item->to->ndim, origin, item->to->shape);
     size_t each = (size_t)pawl_dtype_bits(item->from_dtype) / 8;
     while (n > 0) {
         box b = box_leading(&whole, first, n);

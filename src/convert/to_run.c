@@ -13,6 +13,7 @@
 #include "tensor/tensor.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define WAIT_S      0.1
@@ -31,6 +32,7 @@ typedef struct lending {
     } ahead;                 /* the thread of the save's */
     atomic_uint_fast64_t read_bytes, overflows;
     atomic_bool stopped;
+    arena packed; /* tensors of the checkpoint whose elements share bytes */
     /* The thread of the save's, then the caller's. */
     bool differs;
     struct pawl_error story; /* if it differs */
@@ -39,7 +41,7 @@ typedef struct lending {
 /* A tensor of the state: its `data`. */
 typedef struct lent {
     const plan_item *item;
-    pawl_tensor from; /* as the checkpoint hands it out, if packed */
+    const pawl_tensor *from; /* as the checkpoint hands it out; NULL unless it is packed */
 } lent;
 
 /* ---- reading: the thread of the save -------------------------------------------------------- */
@@ -47,10 +49,10 @@ typedef struct lent {
 /* Elements that share bytes cannot be read in parts, but the checkpoint can copy any bytes. */
 static pawl_status read_packed(const lent *t, int64_t offset, void *host, size_t bytes,
                                pawl_error *err) {
-    const pawl_memory *memory = t->from.memory;
+    const pawl_memory *memory = t->from->memory;
     const pawl_copy copy = {.struct_size = sizeof(copy),
                             .entry = t->item->from,
-                            .data = t->from.data,
+                            .data = t->from->data,
                             .offset = offset,
                             .host = host,
                             .bytes = bytes};
@@ -85,7 +87,7 @@ static pawl_status read_ahead(lending *l, const lent *t, uint64_t first, pawl_er
 static pawl_status copy_ahead(lending *l, const pawl_copy *copy, pawl_error *err) {
     const lent *t = copy->data;
     const struct ahead *a = &l->ahead;
-    size_t to_each = (size_t)pawl_dtype_bits(t->item->to.dtype) / 8;
+    size_t to_each = (size_t)pawl_dtype_bits(t->item->to->dtype) / 8;
     size_t from_each = (size_t)pawl_dtype_bits(t->item->from_dtype) / 8;
     uint64_t at = (uint64_t)copy->offset / to_each * from_each;
     uint8_t *to = copy->host;
@@ -96,10 +98,11 @@ static pawl_status copy_ahead(lending *l, const pawl_copy *copy, pawl_error *err
         uint64_t there = (a->end - at) / from_each;
         size_t n = left < there ? left : (size_t)there;
         const uint8_t *from = a->bytes + (at - a->first);
-        if (t->item->to.dtype == t->item->from_dtype) {
+        if (t->item->to->dtype == t->item->from_dtype) {
             memcpy(to, from, n * to_each);
         } else {
-            uint64_t overflows = cast_elements(t->item->to.dtype, to, t->item->from_dtype, from, n);
+            uint64_t overflows =
+                cast_elements(t->item->to->dtype, to, t->item->from_dtype, from, n);
             (void)atomic_fetch_add(&l->overflows, overflows);
         }
         to += n * to_each;
@@ -113,8 +116,9 @@ static pawl_status copy_ahead(lending *l, const pawl_copy *copy, pawl_error *err
 /* A small one is read with others, a large one ahead of the next. */
 static pawl_status read_one(lending *l, const pawl_copy *copy, request *small, pawl_error *err) {
     const lent *t = copy->data;
-    size_t bits = (size_t)pawl_dtype_bits(t->item->to.dtype);
-    if (bits % 8 == 0 && (t->item->to.dtype != t->item->from_dtype || copy->bytes >= LARGE_BYTES)) {
+    size_t bits = (size_t)pawl_dtype_bits(t->item->to->dtype);
+    if (bits % 8 == 0 &&
+        (t->item->to->dtype != t->item->from_dtype || copy->bytes >= LARGE_BYTES)) {
         return copy_ahead(l, copy, err);
     }
     (void)atomic_fetch_add(&l->read_bytes, copy->bytes);
@@ -155,12 +159,18 @@ static pawl_status read_copies(void *context, const pawl_copy *const *copies, si
 
 /* ---- the state ------------------------------------------------------------------------------ */
 
-static pawl_status add_tensor(const lending *l, const plan_item *item, lent *t, pawl_state *state,
+static pawl_status add_tensor(lending *l, const plan_item *item, lent *t, pawl_state *state,
                               pawl_error *err) {
-    const writer_item *to = &item->to;
-    *t = (lent){.item = item, .from = {.struct_size = sizeof(t->from)}};
+    const writer_item *to = item->to;
+    *t = (lent){.item = item};
     if (pawl_dtype_bits(to->dtype) % 8 != 0) {
-        TRY(checkpoint_tensor(l->from, item->from, &t->from, err));
+        pawl_tensor *from = arena_take(&l->packed, sizeof(*from), err);
+        if (from == NULL) {
+            return PAWL_ENOMEM;
+        }
+        *from = (pawl_tensor){.struct_size = sizeof(*from)};
+        TRY(checkpoint_tensor(l->from, item->from, from, err));
+        t->from = from;
     }
     const pawl_tensor tensor = {.struct_size = sizeof(tensor),
                                 .name = to->name,
@@ -175,10 +185,10 @@ static pawl_status add_tensor(const lending *l, const plan_item *item, lent *t, 
     return state_add_tensor(state, &tensor, err);
 }
 
-static pawl_status fill_state(const lending *l, lent *tensors, pawl_state *state, pawl_error *err) {
+static pawl_status fill_state(lending *l, lent *tensors, pawl_state *state, pawl_error *err) {
     for (size_t i = 0; i < l->plan->count; i++) {
         const plan_item *item = &l->plan->items[i];
-        const writer_item *to = &item->to;
+        const writer_item *to = item->to;
         if (to->kind == PAWL_KIND_TENSOR) {
             TRY(add_tensor(l, item, &tensors[i], state, err));
         } else {
@@ -234,7 +244,7 @@ static pawl_status check_step_free(store *into, int64_t step, pawl_error *err) {
     if (!there) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EBUSY, "the run has step %lld already", (long long)step);
+    error_set(err, PAWL_EUSAGE, "the run has step %lld already", (long long)step);
     error_path(err, "%s", into->root);
     error_step(err, step);
     error_expected(err, "a step that the run does not have");
@@ -242,17 +252,16 @@ static pawl_status check_step_free(store *into, int64_t step, pawl_error *err) {
                "give the new one a step of its own (%s@STEP, options.step), or remove the old one "
                "first: pawl rm %s@%lld",
                into->root, into->root, (long long)step);
-    return PAWL_EBUSY;
+    return PAWL_EUSAGE;
 }
 
 static pawl_status save_state(pawl_run *run, pawl_state *state, lending *l,
                               const pawl_convert_options *o, pawl_error *err) {
-    int64_t step = step_of(l->from, o);
     const pawl_save_options options = {.struct_size = sizeof(options)};
     if (l->plan->from_bytes == 0) {
         TRY(compare_sums(l, err));
     }
-    TRY(run_save(run, state, step, &options, err));
+    TRY(run_save(run, state, step_of(l->from, o), &options, err));
     return wait_for_save(run, l, o, err);
 }
 
@@ -297,12 +306,12 @@ static pawl_status check_run(store *into, pawl_error *err) {
     if (count == 0) {
         return PAWL_OK;
     }
-    error_set(err, PAWL_EBUSY, "the directory has something else in it, and is no run");
+    error_set(err, PAWL_EUSAGE, "the directory has something else in it, and is no run");
     error_path(err, "%s", into->root);
     error_expected(err, "a run, an empty directory, or a name that is free");
     error_found(err, "%zu names, the first is %.200s", count, names[0]);
     error_next(err, "choose another name, or say which format is to be written (to)");
-    return PAWL_EBUSY;
+    return PAWL_EUSAGE;
 }
 
 pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, store *into,
@@ -337,6 +346,7 @@ pawl_status convert_to_run(pawl_checkpoint *from, const convert_plan *plan, stor
     }
     source_note_end(checkpoint_source(from));
     mem_free(l.ahead.bytes);
+    arena_free(&l.packed);
     result->overflows = atomic_load(&l.overflows);
     if (l.differs && status != PAWL_ECANCELED) {
         *err = l.story;

@@ -200,7 +200,7 @@ static pawl_status copy_parts(archive *a, const archive_tensor *t, record_entry 
     if (t->part_count > FORMAT_MAX_PIECES) {
         return too_many("parts of one tensor", FORMAT_MAX_PIECES, err);
     }
-    e->pieces = arena_take(&a->base.memory, (t->part_count + 1) * sizeof(*e->pieces), err);
+    e->pieces = arena_take(&a->base.memory, t->part_count * sizeof(*e->pieces), err);
     if (e->pieces == NULL) {
         return PAWL_ENOMEM;
     }
@@ -360,6 +360,7 @@ static pawl_status escape(arena *memory, const char *name, size_t n, bool key, c
         }
     }
     escaped[at] = '\0';
+    arena_trim(memory, escaped, at + 1);
     *out = escaped;
     return PAWL_OK;
 }

@@ -37,10 +37,12 @@ static size_t tensor_box_count(const pawl_tensor *tensor) {
     return tensor->nboxes == 0 ? 1 : tensor->nboxes;
 }
 
-/* Enough for all of it, even if every box has strides. */
+/* Enough for all of it, even if every box has strides. One box that is all of the tensor needs no
+ * numbers of its own. */
 static size_t tensor_entry_bytes(const pawl_tensor *tensor) {
     size_t boxes = tensor_box_count(tensor);
-    size_t numbers = (size_t)tensor->ndim * (1 + 3 * boxes);
+    size_t arrays = tensor->nboxes > 0 ? 3 * boxes : tensor->strides != NULL ? 1 : 0;
+    size_t numbers = (size_t)tensor->ndim * (1 + arrays);
     return sizeof(held_entry) + boxes * sizeof(state_box) + numbers * sizeof(int64_t) +
            text_size(tensor->name) + text_size(tensor->slot_of) + text_size(tensor->slot);
 }

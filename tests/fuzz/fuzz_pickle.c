@@ -40,9 +40,9 @@ static void check_node(const pickle_node *node, int depth, unsigned *left) {
         FUZZ_CHECK(node->call->callee->kind == PICKLE_GLOBAL);
         FUZZ_CHECK(node->call->arguments->kind == PICKLE_TUPLE);
         check_items(&node->call->arguments->items, depth, left);
-        check_items(&node->call->items, depth, left);
-        if (node->call->state != NULL) {
-            check_node(node->call->state, depth + 1, left);
+        check_items(&node->call->with->items, depth, left);
+        if (node->call->with->state != NULL) {
+            check_node(node->call->with->state, depth + 1, left);
         }
         break;
     case PICKLE_OUTSIDE:

@@ -64,7 +64,7 @@ static bool knows(const char *module, const char *name) {
 
 /* An attribute of an object. All of them may share one dict: it must not be a large one. */
 static const pickle_node *attribute(const pickle_node *object, const char *name) {
-    const pickle_node *state = object->kind == PICKLE_CALL ? object->call->state : NULL;
+    const pickle_node *state = object->kind == PICKLE_CALL ? object->call->with->state : NULL;
     return state != NULL && state->kind == PICKLE_DICT && state->items.count <= 2 * MOST_ATTRIBUTES
                ? pickle_get(state, name)
                : NULL;

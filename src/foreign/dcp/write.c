@@ -85,10 +85,12 @@ static pawl_status make_fqns(writing *w, pawl_error *err) {
 static pawl_status write_blob(const writing *w, const writer_item *item, zip_writer *z,
                               buffer *pickle, pawl_error *err) {
     bool tensor = item->kind == PAWL_KIND_TENSOR;
+    pickle_memo memo = {.count = 0};
     char name[64];
     pickle->size = 0;
     TRY(pickle_begin(pickle, err));
-    TRY(tensor ? torch_put_tensor(pickle, item, 0, err) : torch_put_value(pickle, item, err));
+    TRY(tensor ? torch_put_tensor(pickle, &memo, item, 0, err)
+               : torch_put_value(pickle, item, err));
     TRY(pickle_end(pickle, err));
     TRY(torch_begin(z, pickle, err));
     if (tensor) {

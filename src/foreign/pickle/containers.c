@@ -2,6 +2,29 @@
 /* Opcodes of a pickle that make lists, tuples, dicts and sets of what is on the stack. */
 #include "foreign/pickle/machine.h"
 
+#include <string.h>
+
+/* Where a tuple of integers would be shared; NULL: it is none, or a long one. */
+static pickle_node **shared_tuple(machine *m, pickle_kind kind, pickle_node *const *of, size_t n) {
+    size_t hash = n;
+    if (kind != PICKLE_TUPLE || n > PAWL_MAX_NDIM) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (of[i]->kind != PICKLE_INT) {
+            return NULL;
+        }
+        hash = hash * 31 + (size_t)of[i]->integer;
+    }
+    return &m->tuples[hash % MACHINE_SHARED];
+}
+
+/* Equal integers are one node, as long as they are shared. */
+static bool is_tuple_of(const pickle_node *tuple, pickle_node *const *of, size_t n) {
+    return tuple != NULL && tuple->items.count == n &&
+           (n == 0 || memcmp(tuple->items.nodes, of, n * sizeof(void *)) == 0);
+}
+
 /* A new container of what lies above a place of the stack, in its place. */
 static pawl_status push_from(machine *m, pickle_kind kind, size_t from, size_t keep,
                              pawl_error *err) {
@@ -15,8 +38,17 @@ static pawl_status push_from(machine *m, pickle_kind kind, size_t from, size_t k
     if (kind == PICKLE_DICT && n % 2 != 0) {
         return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
     }
+    pickle_node *const *of = n > 0 ? m->stack + from : NULL;
+    pickle_node **shared = shared_tuple(m, kind, of, n);
+    if (shared != NULL && is_tuple_of(*shared, of, n)) {
+        m->depth = keep;
+        return machine_push(m, *shared, err);
+    }
     TRY(machine_node(m, kind, &node, err));
     TRY(machine_append(m, &node->items, from, n, err));
+    if (shared != NULL) {
+        *shared = node;
+    }
     m->depth = keep;
     return machine_push(m, node, err);
 }
@@ -43,20 +75,24 @@ static pawl_status put_from(machine *m, size_t from, size_t keep, bool pairs, pi
     pickle_node *into = m->stack[keep - 1];
     size_t n = m->depth - from;
     bool object = into->kind == PICKLE_CALL;
+    pickle_filling *filling = NULL;
     if (!object && into->kind != kind) {
         return machine_refuse(m, PAWL_EDAMAGED, "it fills what is no such container", err);
     }
     if (pairs && n % 2 != 0) {
         return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
     }
-    if (object && into->call->items.count > 0 && into->call->pairs != pairs) {
+    if (object && into->call->with->items.count > 0 && into->call->with->pairs != pairs) {
         return machine_refuse(m, PAWL_EUNSUPPORTED,
                               "it fills an object both as a list and as a dict", err);
     }
     if (object && n > 0) {
-        into->call->pairs = pairs;
+        TRY(machine_filling(m, into->call, &filling, err));
+        filling->pairs = pairs;
     }
-    TRY(machine_append(m, object ? &into->call->items : &into->items, from, n, err));
+    if (n > 0) {
+        TRY(machine_append(m, object ? &filling->items : &into->items, from, n, err));
+    }
     m->depth = keep;
     return PAWL_OK;
 }

@@ -266,7 +266,7 @@ bool pickle_says(const pickle_node *node, const char *text) {
 
 pickle_node *pickle_get(const pickle_node *node, const char *key) {
     const pickle_items *items = node->kind == PICKLE_DICT   ? &node->items
-                                : node->kind == PICKLE_CALL ? &node->call->items
+                                : node->kind == PICKLE_CALL ? &node->call->with->items
                                                             : NULL;
     if (items == NULL || items->count / 2 > FOREIGN_MAX_PICKLE_ATTRIBUTES) {
         return NULL;

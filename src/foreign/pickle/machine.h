@@ -5,6 +5,8 @@
 
 #include "foreign/pickle/pickle.h"
 
+#define MACHINE_SHARED 256u
+
 typedef struct machine {
     cursor in;
     uint64_t at; /* of the opcode that is being read, in the file */
@@ -15,7 +17,10 @@ typedef struct machine {
     pickle_node **memo;
     size_t memo_count, memo_room;
     uint64_t opcodes, nodes, names; /* names: bytes of those of classes and functions */
-    pickle_node *small[256];        /* integers, once they are there */
+    /* Most pickles have few different numbers and shapes: nodes of the last ones, which never
+     * change, by what is in them. */
+    pickle_node *integers[MACHINE_SHARED], *tuples[MACHINE_SHARED];
+    pickle_node *booleans[2];
     bool ended;
 } machine;
 
@@ -51,5 +56,8 @@ pawl_status machine_push_text(machine *m, const uint8_t *bytes, size_t n, bool t
 pawl_status machine_container(machine *m, uint8_t opcode, bool *done, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status machine_object(machine *m, uint8_t opcode, bool *done, pawl_error *err) PAWL_MUST_CHECK;
+/* What a call is filled with: most are not, and have none of their own until then. */
+pawl_status machine_filling(machine *m, pickle_call *call, pickle_filling **out, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 #endif

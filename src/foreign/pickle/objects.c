@@ -68,6 +68,22 @@ static pawl_status refuse_call(const machine *m, const pickle_node *callee, pawl
     return PAWL_EUNSUPPORTED;
 }
 
+static const pickle_filling nothing = {.state = NULL};
+
+pawl_status machine_filling(machine *m, pickle_call *call, pickle_filling **out, pawl_error *err) {
+    if (call->with == &nothing) {
+        pickle_filling *own = arena_take(&m->tree->memory, sizeof(*own), err);
+        if (own == NULL) {
+            return PAWL_ENOMEM;
+        }
+        m->nodes++;
+        *own = nothing;
+        call->with = own;
+    }
+    *out = (pickle_filling *)call->with; /* its own */
+    return PAWL_OK;
+}
+
 /* Python 2 makes an OrderedDict of a list of pairs, each a list: they become its items. */
 static pawl_status take_pairs(machine *m, pickle_call *made, pawl_error *err) {
     const pickle_items *arguments = &made->arguments->items;
@@ -76,13 +92,15 @@ static pawl_status take_pairs(machine *m, pickle_call *made, pawl_error *err) {
         return PAWL_OK;
     }
     const pickle_items *pairs = &arguments->nodes[0]->items;
-    made->pairs = true;
+    pickle_filling *filling;
+    TRY(machine_filling(m, made, &filling, err));
+    filling->pairs = true;
     for (uint32_t i = 0; i < pairs->count; i++) {
         const pickle_node *pair = pairs->nodes[i];
         if ((pair->kind != PICKLE_LIST && pair->kind != PICKLE_TUPLE) || pair->items.count != 2) {
             return machine_refuse(m, PAWL_EDAMAGED, "a dict has a key without a value", err);
         }
-        TRY(machine_append_nodes(m, &made->items, pair->items.nodes, 2, err));
+        TRY(machine_append_nodes(m, &filling->items, pair->items.nodes, 2, err));
     }
     return PAWL_OK;
 }
@@ -96,7 +114,7 @@ static pawl_status push_call(machine *m, pickle_node *callee, pickle_node *argum
         return PAWL_ENOMEM;
     }
     m->nodes++;
-    *node->call = (pickle_call){.callee = callee, .arguments = arguments};
+    *node->call = (pickle_call){.callee = callee, .arguments = arguments, .with = &nothing};
     TRY(take_pairs(m, node->call, err));
     return machine_push(m, node, err);
 }
@@ -164,7 +182,9 @@ static pawl_status give_state(machine *m, pawl_error *err) {
         m->stack[m->depth - 1]->kind != PICKLE_CALL) {
         return machine_refuse(m, PAWL_EDAMAGED, "it gives a state to what is no object", err);
     }
-    m->stack[m->depth - 1]->call->state = state;
+    pickle_filling *filling;
+    TRY(machine_filling(m, m->stack[m->depth - 1]->call, &filling, err));
+    filling->state = state;
     return PAWL_OK;
 }
 

@@ -44,17 +44,23 @@ typedef struct pickle_text {
     size_t n;
 } pickle_text;
 
+/* What an object is given once it is made. */
+typedef struct pickle_filling {
+    pickle_node *state; /* NULL: none */
+    pickle_items items; /* that are put into it */
+    bool pairs;         /* which are keys and values */
+} pickle_filling;
+
 /* Of a function, or a class whose object is made. */
 typedef struct pickle_call {
     pickle_node *callee, *arguments;
-    pickle_node *state; /* that the object is given; NULL: none */
-    pickle_items items; /* that are put into it */
-    bool pairs;         /* which are keys and values */
+    const pickle_filling *with; /* never NULL */
 } pickle_call;
 
 struct pickle_node {
     pickle_kind kind;
-    uint32_t at; /* of its opcode; of what is shared: of the first */
+    uint32_t
+        at; /* of its opcode; of what is shared, as equal numbers and tuples are: of the first */
     union {
         bool truth;
         int64_t integer;

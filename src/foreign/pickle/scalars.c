@@ -54,18 +54,13 @@ pawl_status machine_decimal(machine *m, int64_t *out, pawl_error *err) {
 
 /* ---- pushing -------------------------------------------------------------------------------- */
 
-/* Small ones, of which shapes are made, are shared. */
 static pawl_status push_int(machine *m, int64_t v, pawl_error *err) {
-    bool small = v >= 0 && (uint64_t)v < ARRAY_LENGTH(m->small);
-    pickle_node *node = small ? m->small[v] : NULL;
-    if (node == NULL) {
-        TRY(machine_node(m, PICKLE_INT, &node, err));
-        node->integer = v;
+    pickle_node **shared = &m->integers[(uint64_t)v % MACHINE_SHARED];
+    if (*shared == NULL || (*shared)->integer != v) {
+        TRY(machine_node(m, PICKLE_INT, shared, err));
+        (*shared)->integer = v;
     }
-    if (small) {
-        m->small[v] = node;
-    }
-    return machine_push(m, node, err);
+    return machine_push(m, *shared, err);
 }
 
 static pawl_status push_float(machine *m, double v, pawl_error *err) {
@@ -76,10 +71,12 @@ static pawl_status push_float(machine *m, double v, pawl_error *err) {
 }
 
 static pawl_status push_bool(machine *m, bool v, pawl_error *err) {
-    pickle_node *node;
-    TRY(machine_node(m, PICKLE_BOOL, &node, err));
-    node->truth = v;
-    return machine_push(m, node, err);
+    pickle_node **shared = &m->booleans[v];
+    if (*shared == NULL) {
+        TRY(machine_node(m, PICKLE_BOOL, shared, err));
+        (*shared)->truth = v;
+    }
+    return machine_push(m, *shared, err);
 }
 
 pawl_status machine_push_text(machine *m, const uint8_t *bytes, size_t n, bool text,

@@ -35,6 +35,9 @@ pawl_status pickle_int(buffer *out, int64_t v, pawl_error *err) {
     for (int i = 0; i < 8; i++) {
         bytes[1 + i] = (uint8_t)((uint64_t)v >> (8 * i));
     }
+    if (v >= 0 && v <= UINT16_MAX) {
+        return v <= UINT8_MAX ? put(out, 'K', bytes + 1, 1, err) : put(out, 'M', bytes + 1, 2, err);
+    }
     return v >= INT32_MIN && v <= INT32_MAX ? put(out, 'J', bytes + 1, 4, err)
                                             : put(out, 0x8a, bytes, 9, err);
 }
@@ -74,6 +77,24 @@ pawl_status pickle_bytes(buffer *out, const uint8_t *bytes, size_t n, pawl_error
 
 pawl_status pickle_global(buffer *out, const char *module, const char *name, pawl_error *err) {
     return buffer_printf(out, err, "c%s\n%s\n", module, name);
+}
+
+pawl_status pickle_share(buffer *out, pickle_memo *memo, size_t from, pawl_error *err) {
+    size_t n = out->size - from;
+    for (uint8_t i = 0; i < memo->count; i++) {
+        if (memo->kept[i].bytes == n &&
+            memcmp(out->data + memo->kept[i].at, out->data + from, n) == 0) {
+            out->size = from;
+            return put(out, 'h', &i, 1, err); /* BINGET */
+        }
+    }
+    if (memo->count == ARRAY_LENGTH(memo->kept)) {
+        return PAWL_OK;
+    }
+    const uint8_t number = memo->count++;
+    memo->kept[number].at = from;
+    memo->kept[number].bytes = n;
+    return put(out, 'q', &number, 1, err); /* BINPUT */
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */

@@ -25,6 +25,17 @@ pawl_status pickle_json(buffer *out, const char *text, size_t n, pawl_error *err
 pawl_status pickle_global(buffer *out, const char *module, const char *name, pawl_error *err)
     PAWL_MUST_CHECK;
 
+/* What a pickle has often is written once, and taken from its memo then. */
+typedef struct pickle_memo {
+    struct {
+        size_t at, bytes; /* of what was written, in the pickle */
+    } kept[32];
+    uint8_t count;
+} pickle_memo;
+/* What was written from `from` on is one text, or one class or function. */
+pawl_status pickle_share(buffer *out, pickle_memo *memo, size_t from, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 /* One opcode without an argument. */
 typedef enum pickle_op {
     PICKLE_MARK = '(',

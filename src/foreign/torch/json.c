@@ -18,9 +18,9 @@ const pickle_items *torch_pairs_of(const pickle_node *node) {
         return NULL;
     }
     const pickle_items *arguments = &node->call->arguments->items;
-    bool given = node->call->items.count == 0 && arguments->count > 0;
+    bool given = node->call->with->items.count == 0 && arguments->count > 0;
     const pickle_node *last = given ? arguments->nodes[arguments->count - 1] : NULL;
-    return last != NULL && last->kind == PICKLE_DICT ? &last->items : &node->call->items;
+    return last != NULL && last->kind == PICKLE_DICT ? &last->items : &node->call->with->items;
 }
 
 const pickle_items *torch_items_of(const pickle_node *node) {
@@ -31,14 +31,15 @@ const pickle_items *torch_items_of(const pickle_node *node) {
                  pickle_is_call(node, "__builtin__", "set") ||
                  pickle_is_call(node, "builtins", "frozenset");
     bool queue = pickle_is_call(node, "collections", "deque");
-    const pickle_items *arguments = sized || queue ? &node->call->arguments->items : NULL;
-    const pickle_node *given =
-        arguments != NULL && arguments->count > 0 ? arguments->nodes[0] : NULL;
-    if (given != NULL && (sized ? arguments->count == 1 : node->call->items.count == 0)) {
-        bool plain = given->kind == PICKLE_LIST || given->kind == PICKLE_TUPLE;
-        return plain ? &given->items : queue ? &node->call->items : NULL;
+    if (!sized && !queue) {
+        return NULL;
     }
-    return queue ? &node->call->items : NULL;
+    const pickle_items *arguments = &node->call->arguments->items;
+    const pickle_items *own = &node->call->with->items;
+    bool takes = sized ? arguments->count == 1 : own->count == 0 && arguments->count > 0;
+    const pickle_node *given = takes ? arguments->nodes[0] : NULL;
+    bool plain = given != NULL && (given->kind == PICKLE_LIST || given->kind == PICKLE_TUPLE);
+    return plain ? &given->items : sized ? NULL : own;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -116,10 +117,10 @@ static pawl_status put_object(writing *w, const pickle_node *node, int depth, pa
     const pickle_call *call = node->call;
     TRY(put_word(w->json, "class", call->callee, err));
     TRY(put_part(w, "arguments", &call->arguments->items, false, depth, err));
-    TRY(put_part(w, "items", &call->items, call->pairs, depth, err));
-    if (call->state != NULL) {
+    TRY(put_part(w, "items", &call->with->items, call->with->pairs, depth, err));
+    if (call->with->state != NULL) {
         TRY(buffer_append(w->json, ",\"state\":", 9, err));
-        TRY(put_json(w, call->state, depth + 1, err));
+        TRY(put_json(w, call->with->state, depth + 1, err));
     }
     return buffer_append(w->json, "}", 1, err);
 }

@@ -72,9 +72,9 @@ static pawl_status has_tensor_within(walk *w, const pickle_node *node, int depth
         return any_has_tensor(w, items, depth, has, err);
     }
     TRY(any_has_tensor(w, &node->call->arguments->items, depth, has, err));
-    TRY(any_has_tensor(w, &node->call->items, depth, has, err));
-    return node->call->state != NULL && !*has
-               ? has_tensor(w, node->call->state, depth + 1, has, err)
+    TRY(any_has_tensor(w, &node->call->with->items, depth, has, err));
+    return node->call->with->state != NULL && !*has
+               ? has_tensor(w, node->call->with->state, depth + 1, has, err)
                : PAWL_OK;
 }
 
@@ -162,18 +162,23 @@ static pawl_status name_too_long(const pickle_node *node, size_t n, pawl_error *
     return PAWL_EUNSUPPORTED;
 }
 
+static pawl_status append_key(walk *w, const char *key, size_t n, pawl_error *err) {
+    CLEANUP(arena_free) arena memory = {0};
+    const char *escaped;
+    TRY(escape_key(&memory, key, n, &escaped, err));
+    TRY(buffer_append(&w->name, "/", w->name.size > 0 ? 1 : 0, err));
+    return buffer_append(&w->name, escaped, strlen(escaped), err);
+}
+
 /* Goes to what is below: "name/key". */
 static pawl_status add_below(walk *w, const char *key, size_t n, const pickle_node *node, int depth,
                              pawl_error *err) {
     size_t size = w->name.size;
-    const char *escaped;
     if (n > PAWL_MAX_NAME_BYTES - size) {
         return name_too_long(node, size + 1 + n, err);
     }
     TRY(check_made(w, 0, 3 * n, err));
-    TRY(archive_escape_key(w->s->a, key, n, &escaped, err));
-    TRY(buffer_append(&w->name, "/", size > 0 ? 1 : 0, err));
-    TRY(buffer_append(&w->name, escaped, strlen(escaped), err));
+    TRY(append_key(w, key, n, err));
     TRY(add_node(w, node, depth + 1, err));
     w->name.size = size;
     w->name.data[size] = 0;
@@ -240,7 +245,8 @@ static pawl_status add_sparse(walk *w, const pickle_node *node, int depth, pawl_
 /* What object it is. */
 static pawl_status add_class(walk *w, const pickle_node *node, bool arguments, pawl_error *err) {
     const pickle_call *call = node->call;
-    pickle_call bare = {.callee = call->callee, .arguments = call->arguments};
+    const pickle_filling nothing = {.state = NULL};
+    pickle_call bare = {.callee = call->callee, .arguments = call->arguments, .with = &nothing};
     pickle_node none = {.kind = PICKLE_TUPLE};
     pickle_node class = {.kind = PICKLE_CALL, .at = node->at, .call = &bare};
     size_t size = w->name.size;
@@ -289,9 +295,9 @@ static pawl_status add_object(walk *w, const pickle_node *node, int depth, pawl_
     if (given) {
         TRY(add_below(w, "__arguments__", 13, call->arguments, depth, err));
     }
-    TRY(call->pairs ? add_dict(w, &call->items, depth, err)
-                    : add_list(w, &call->items, depth, err));
-    return call->state != NULL ? add_state(w, call->state, depth, err) : PAWL_OK;
+    TRY(call->with->pairs ? add_dict(w, &call->with->items, depth, err)
+                          : add_list(w, &call->with->items, depth, err));
+    return call->with->state != NULL ? add_state(w, call->with->state, depth, err) : PAWL_OK;
 }
 
 /* A storage that was saved as such. In the oldest files it has no bytes but those of tensors. */

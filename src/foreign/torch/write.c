@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes files as torch.save makes them: a zip of a pickle and the bytes of each storage. */
 #include "foreign/torch/write.h"
-#include "foreign/pickle/write.h"
 #include "foreign/torch/types.h"
 
 #include <stdio.h>
@@ -29,19 +28,34 @@ static pawl_status put_tuple(buffer *p, int ndim, const int64_t *numbers, pawl_e
     return pickle_put(p, PICKLE_TUPLE, err);
 }
 
+static pawl_status put_shared_word(buffer *p, pickle_memo *memo, const char *word,
+                                   pawl_error *err) {
+    size_t from = p->size;
+    TRY(put_word(p, word, err));
+    return pickle_share(p, memo, from, err);
+}
+
+static pawl_status put_global(buffer *p, pickle_memo *memo, const char *module, const char *name,
+                              pawl_error *err) {
+    size_t from = p->size;
+    TRY(pickle_global(p, module, name, err));
+    return pickle_share(p, memo, from, err);
+}
+
 /* ("storage", its class, its key, where it was, how many elements it has) */
-static pawl_status put_storage(buffer *p, const writer_item *item, size_t number, pawl_error *err) {
+static pawl_status put_storage(buffer *p, pickle_memo *memo, const writer_item *item, size_t number,
+                               pawl_error *err) {
     const torch_type *type = torch_type_of(item->dtype);
     char key[24];
     snprintf(key, sizeof(key), "%zu", number);
     uint64_t each = (uint64_t)pawl_dtype_bits(item->dtype) / 8;
     uint64_t count = type->storage != NULL ? item->bytes / each : item->bytes;
     TRY(pickle_put(p, PICKLE_MARK, err));
-    TRY(put_word(p, "storage", err));
-    TRY(pickle_global(p, type->storage != NULL ? "torch" : "torch.storage",
-                      type->storage != NULL ? type->storage : "UntypedStorage", err));
+    TRY(put_shared_word(p, memo, "storage", err));
+    TRY(put_global(p, memo, type->storage != NULL ? "torch" : "torch.storage",
+                   type->storage != NULL ? type->storage : "UntypedStorage", err));
     TRY(put_word(p, key, err));
-    TRY(put_word(p, "cpu", err));
+    TRY(put_shared_word(p, memo, "cpu", err));
     TRY(pickle_int(p, (int64_t)count, err));
     TRY(pickle_put(p, PICKLE_TUPLE, err));
     return pickle_put(p, PICKLE_PERSID, err);
@@ -56,23 +70,24 @@ static void dense_strides(const writer_item *item, int64_t strides[PAWL_MAX_NDIM
 }
 
 /* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), or _v3 with the type. */
-pawl_status torch_put_tensor(buffer *p, const writer_item *item, size_t number, pawl_error *err) {
+pawl_status torch_put_tensor(buffer *p, pickle_memo *memo, const writer_item *item, size_t number,
+                             pawl_error *err) {
     const torch_type *type = torch_type_of(item->dtype);
     int64_t strides[PAWL_MAX_NDIM];
     dense_strides(item, strides);
-    TRY(pickle_global(p, "torch._utils",
-                      type->storage != NULL ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3", err));
+    TRY(put_global(p, memo, "torch._utils",
+                   type->storage != NULL ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3", err));
     TRY(pickle_put(p, PICKLE_MARK, err));
-    TRY(put_storage(p, item, number, err));
+    TRY(put_storage(p, memo, item, number, err));
     TRY(pickle_int(p, 0, err));
     TRY(put_tuple(p, item->ndim, item->shape, err));
     TRY(put_tuple(p, item->ndim, strides, err));
     TRY(pickle_bool(p, false, err));
-    TRY(pickle_global(p, "collections", "OrderedDict", err));
+    TRY(put_global(p, memo, "collections", "OrderedDict", err));
     TRY(pickle_put(p, PICKLE_EMPTY_TUPLE, err));
     TRY(pickle_put(p, PICKLE_REDUCE, err));
     if (type->storage == NULL) {
-        TRY(pickle_global(p, "torch", type->name, err));
+        TRY(put_global(p, memo, "torch", type->name, err));
     }
     TRY(pickle_put(p, PICKLE_TUPLE, err));
     return pickle_put(p, PICKLE_REDUCE, err);
@@ -133,6 +148,7 @@ static pawl_status put_key(buffer *p, const char *text, size_t n, pawl_error *er
 
 typedef struct nesting {
     buffer *pickle;
+    pickle_memo memo; /* of it */
     const writer_job *job;
     const char *open;  /* a name that begins with the path of the innermost dict that is open */
     size_t open_bytes; /* of that path; with a "/" at its end, unless it is empty */
@@ -199,8 +215,9 @@ static pawl_status put_item(nesting *n, const writer_item *item, pawl_error *err
     }
     TRY(open_dicts(n, item->name, &key, err));
     TRY(put_key(n->pickle, key, strlen(key), err));
-    return item->kind == PAWL_KIND_TENSOR ? torch_put_tensor(n->pickle, item, n->tensors++, err)
-                                          : torch_put_value(n->pickle, item, err);
+    return item->kind == PAWL_KIND_TENSOR
+               ? torch_put_tensor(n->pickle, &n->memo, item, n->tensors++, err)
+               : torch_put_value(n->pickle, item, err);
 }
 
 /* ---- keys that would be the same ------------------------------------------------------------ */

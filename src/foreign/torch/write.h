@@ -9,6 +9,7 @@
 #ifndef FOREIGN_TORCH_WRITE_H
 #define FOREIGN_TORCH_WRITE_H
 
+#include "foreign/pickle/write.h"
 #include "foreign/writer.h"
 #include "foreign/zip/write.h"
 
@@ -18,9 +19,10 @@ pawl_status torch_write(const writer_job *job, pawl_error *err) PAWL_MUST_CHECK;
 
 /* A component of a name becomes the key that it was before it was escaped (archive_escape_name). */
 void torch_unescape(char *name);
-/* Pushes a dense tensor whose bytes are the storage `number` of the same file. */
-pawl_status torch_put_tensor(buffer *pickle, const writer_item *item, size_t number,
-                             pawl_error *err) PAWL_MUST_CHECK;
+/* Pushes a dense tensor whose bytes are the storage `number` of the same file. The memo is that of
+ * the pickle. */
+pawl_status torch_put_tensor(buffer *pickle, pickle_memo *memo, const writer_item *item,
+                             size_t number, pawl_error *err) PAWL_MUST_CHECK;
 /* Pushes a value. */
 pawl_status torch_put_value(buffer *pickle, const writer_item *item, pawl_error *err)
     PAWL_MUST_CHECK;

@@ -292,12 +292,16 @@ static pawl_status check_sizes(const zip_directory *d, const zip_member *m, uint
     return fits ? PAWL_OK : sizes_lie(m, at, err);
 }
 
-/* The name stays where it was read, moved by one byte: its header makes room for a NUL. */
-static char *keep_name(uint8_t *r, size_t n) {
-    char *name = (char *)r + CENTRAL_BYTES - 1;
-    memmove(name, name + 1, n);
+static pawl_status keep_name(zip_directory *d, const uint8_t *bytes, size_t n, const char **out,
+                             pawl_error *err) {
+    char *name = arena_take(&d->memory, n + 1, err);
+    if (name == NULL) {
+        return PAWL_ENOMEM;
+    }
+    memcpy(name, bytes, n);
     name[n] = '\0';
-    return name;
+    *out = name;
+    return PAWL_OK;
 }
 
 static pawl_status take_member(zip_directory *d, cursor *c, zip_member *m, pawl_error *err) {
@@ -319,18 +323,16 @@ static pawl_status take_member(zip_directory *d, cursor *c, zip_member *m, pawl_
     if (zip_u16(r + 34) != 0) {
         return zip_refuse(err, PAWL_EUNSUPPORTED, NULL, at, "is one of several parts");
     }
-    uint8_t header[CENTRAL_BYTES];
-    memcpy(header, r, sizeof(header));
-    *m = (zip_member){.name = keep_name((uint8_t *)r, name_bytes),
-                      .at = numbers.at,
+    *m = (zip_member){.at = numbers.at,
                       .packed_bytes = numbers.packed_bytes,
                       .bytes = numbers.bytes,
-                      .crc32 = zip_u32(header + 16),
+                      .crc32 = zip_u32(r + 16),
                       .name_bytes = (uint16_t)name_bytes,
-                      .deflated = zip_u16(header + 10) == ZIP_METHOD_PACKED,
-                      .described = (zip_u16(header + 8) & ZIP_FLAG_BEHIND) != 0};
+                      .deflated = zip_u16(r + 10) == ZIP_METHOD_PACKED,
+                      .described = (zip_u16(r + 8) & ZIP_FLAG_BEHIND) != 0};
+    TRY(keep_name(d, rest, name_bytes, &m->name, err));
     TRY(check_name(m->name, name_bytes, at, err));
-    TRY(check_kind(header, m, at, err));
+    TRY(check_kind(r, m, at, err));
     return check_sizes(d, m, at, err);
 }
 
@@ -365,12 +367,12 @@ static pawl_status sort_names(zip_directory *d, pawl_error *err) {
 /* A size is at most FOREIGN_MAX_ZIP_DIRECTORY. */
 static pawl_status read_members(const byte_source *file, const ending *e, zip_directory *d,
                                 pawl_error *err) {
-    uint8_t *records = arena_take(&d->memory, (size_t)e->bytes + 1, err);
+    AUTOFREE uint8_t *records = mem_alloc((size_t)e->bytes);
     d->at = e->directory;
     d->bytes = e->bytes;
     d->members = arena_take(&d->memory, ((size_t)e->count + 1) * sizeof(*d->members), err);
     if (records == NULL || d->members == NULL) {
-        return PAWL_ENOMEM;
+        return error_nomem(err, e->bytes);
     }
     if (e->bytes > 0) {
         TRY(file->read_at(file->context, e->directory, records, (size_t)e->bytes, err));

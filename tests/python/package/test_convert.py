@@ -216,11 +216,12 @@ class Converting(support.InDirectory):
             (pawl.UsageError, "not written in several files", {"to": "torch", "shard_bytes": 5}),
             (pawl.UsageError, "has one array", {"to": "npy", "only": ["model/F64", "model/F32"]}),
             (pawl.UsageError, "not a string", {"only": "model"}),
+            (pawl.UsageError, "safetensors has no steps", {"step": 3}),
         ]
         for error, text, options in cases:
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 pawl.convert(run, self.directory / "x.safetensors", **options)
-        with self.assertRaisesRegex(pawl.Busy, "there already"):
+        with self.assertRaisesRegex(pawl.UsageError, "there already"):
             pawl.convert(run, taken)
         self.assertEqual(taken.read_bytes(), b"mine")
         with self.assertRaises(pawl.NotFound):
@@ -292,11 +293,13 @@ class Converting(support.InDirectory):
         (self.directory / "hf").mkdir()
         (self.directory / "empty").mkdir()
         pawl.convert(self.directory / "w", self.directory / "hf/model.safetensors")
-        with self.assertRaisesRegex(pawl.Busy, "is no run"):
+        with self.assertRaisesRegex(pawl.UsageError, "is no run"):
             pawl.convert(self.directory / "w", self.directory / "hf")
         self.assertEqual(os.listdir(self.directory / "hf"), ["model.safetensors"])
         for step in (3, 4):
             pawl.convert(self.directory / "w", self.directory / "empty", step=step)
+        with self.assertRaisesRegex(pawl.UsageError, "has step 4 already"):
+            pawl.convert(self.directory / "w", self.directory / "empty", step=4)
         self.assertEqual(len(pawl.ls(self.directory / "empty")), 2)
 
     def test_a_text_that_is_there_once_and_used_often(self):
@@ -510,8 +513,8 @@ class Converting(support.InDirectory):
             try:
                 pawl.convert(run, self.directory / "x.safetensors")
                 ends.append("done")
-            except pawl.Busy:
-                ends.append("busy")
+            except (pawl.Busy, pawl.UsageError):
+                ends.append("there already")
 
         threads = [threading.Thread(target=convert) for _ in range(4)]
         for each in threads:

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ROWS    700
@@ -223,6 +224,52 @@ static void test_r08_damage_of_the_source_fails_the_save_and_is_named(void **sta
     assert_fails(pawl_catalog_open(f->to, NULL, &catalog, f->err), PAWL_ENOTFOUND, f->err);
 }
 
+/* How many names there are in the directory where `from` is; hidden ones count. */
+static size_t names_beside(const fixture *f) {
+    size_t count = 0;
+    DIR *listing = opendir(f->dir.path);
+    assert_non_null(listing);
+    while (readdir(listing) != NULL) {
+        count++;
+    }
+    closedir(listing);
+    return count - 2; /* "." and ".." */
+}
+
+static void test_r08_damage_of_the_source_leaves_no_new_run(void **state) {
+    fixture *f = *state;
+    pawl_convert_result result = {.struct_size = sizeof result};
+    assert_ok(pawl_convert(f->source, f->to, NULL, &result, f->err), f->err);
+    assert_int_equal(names_beside(f), 2);
+    directory_delete(f->to);
+    flip_a_byte(f);
+    assert_fails(pawl_convert(f->source, f->to, NULL, &result, f->err), PAWL_EDAMAGED, f->err);
+    assert_int_equal(names_beside(f), 1);
+}
+
+static void test_r08_damage_of_the_source_leaves_a_directory_that_was_there(void **state) {
+    fixture *f = *state;
+    pawl_convert_result result = {.struct_size = sizeof result};
+    pawl_catalog *catalog = NULL;
+    assert_int_equal(mkdir(f->to, 0777), 0);
+    flip_a_byte(f);
+    assert_fails(pawl_convert(f->source, f->to, NULL, &result, f->err), PAWL_EDAMAGED, f->err);
+    assert_int_equal(names_beside(f), 2);
+    assert_fails(pawl_catalog_open(f->to, NULL, &catalog, f->err), PAWL_ENOTFOUND, f->err);
+}
+
+static void test_a_new_run_may_be_below_directories_that_are_missing(void **state) {
+    fixture *f = *state;
+    char to[160];
+    pawl_convert_result result = {.struct_size = sizeof result};
+    pawl_catalog *catalog = NULL;
+    (void)snprintf(to, sizeof to, "%s/7/a//", f->to);
+    assert_ok(pawl_convert(f->source, to, NULL, &result, f->err), f->err);
+    assert_ok(pawl_catalog_open(to, NULL, &catalog, f->err), f->err);
+    assert_int_equal(pawl_catalog_count(catalog), 1);
+    pawl_catalog_free(catalog);
+}
+
 static void test_nothing_is_restored_into_a_checkpoint(void **state) {
     fixture *f = *state;
     pawl_state *converted = state_of_source(f);
@@ -272,6 +319,9 @@ int main(void) {
         T(test_a_checkpoint_is_converted_bit_for_bit),
         T(test_the_handle_is_used_while_its_tensors_are_saved),
         T(test_r08_damage_of_the_source_fails_the_save_and_is_named),
+        T(test_r08_damage_of_the_source_leaves_no_new_run),
+        T(test_r08_damage_of_the_source_leaves_a_directory_that_was_there),
+        T(test_a_new_run_may_be_below_directories_that_are_missing),
         T(test_nothing_is_restored_into_a_checkpoint),
         T(test_a_step_that_is_not_there_any_more_is_not_converted),
         T(test_what_is_no_tensor_is_refused),

@@ -136,7 +136,7 @@ static void test_arena_gives_aligned_memory_of_any_size_that_stays(void **state)
     for (size_t i = 0; i < 500; i++) {
         given[i] = arena_alloc(&a, i * 37 % 5000);
         assert_non_null(given[i]);
-        assert_int_equal((uintptr_t)given[i] % 16, 0);
+        assert_int_equal((uintptr_t)given[i] % 8, 0);
         memset(given[i], (int)(i % 251), i * 37 % 5000);
     }
     for (size_t i = 0; i < 500; i++) {
@@ -144,6 +144,19 @@ static void test_arena_gives_aligned_memory_of_any_size_that_stays(void **state)
             assert_int_equal(given[i][j], i % 251);
         }
     }
+}
+
+static void test_an_arena_takes_back_what_the_last_one_does_not_need(void **state) {
+    (void)state;
+    CLEANUP(arena_free) arena a = {0};
+    char *first = arena_alloc(&a, 1000);
+    assert_non_null(first);
+    arena_trim(&a, first, 3);
+    char *second = arena_alloc(&a, 100000); /* in a block of its own */
+    assert_non_null(second);
+    arena_trim(&a, second, 1);
+    char *third = arena_alloc(&a, 1);
+    assert_ptr_equal(third, first + 8);
 }
 
 static void test_arena_holds_text(void **state) {
@@ -209,6 +222,7 @@ int main(void) {
         cmocka_unit_test(test_array_survives_every_failing_allocation),
         cmocka_unit_test_teardown(test_failed_growth_says_how_much, tear_down),
         cmocka_unit_test(test_arena_gives_aligned_memory_of_any_size_that_stays),
+        cmocka_unit_test(test_an_arena_takes_back_what_the_last_one_does_not_need),
         cmocka_unit_test(test_arena_holds_text),
         cmocka_unit_test(test_arena_refuses_more_than_can_be_addressed),
         cmocka_unit_test(test_arena_uses_few_allocations_for_many_small_things),

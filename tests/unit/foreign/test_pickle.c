@@ -39,12 +39,13 @@ static void show_items(buffer *b, const char *begin, const pickle_items *items, 
 static void show_call(buffer *b, const pickle_call *call, int depth) {
     show(b, call->callee, depth + 1);
     show_items(b, "(", &call->arguments->items, ")", depth);
-    if (call->items.count > 0) {
-        show_items(b, call->pairs ? "+{" : "+[", &call->items, call->pairs ? "}" : "]", depth);
+    if (call->with->items.count > 0) {
+        show_items(b, call->with->pairs ? "+{" : "+[", &call->with->items,
+                   call->with->pairs ? "}" : "]", depth);
     }
-    if (call->state != NULL) {
+    if (call->with->state != NULL) {
         put(b, "=");
-        show(b, call->state, depth + 1);
+        show(b, call->with->state, depth + 1);
     }
 }
 
@@ -287,7 +288,7 @@ static void test_asking_nodes(void **state) {
     const pickle_node *object = pickle_get(tree.root, "b");
     assert_true(pickle_is_call(object, "m", "C") && !pickle_is_call(object, "m", "D"));
     assert_true(pickle_is_global(object->call->callee, "m", "C"));
-    assert_int_equal(pickle_get(object->call->state, "c")->kind, PICKLE_NONE);
+    assert_int_equal(pickle_get(object->call->with->state, "c")->kind, PICKLE_NONE);
     assert_int_equal(object->at, 22); /* where it is made */
     assert_true(pickle_says(tree.root->items.nodes[0], "a"));
     assert_false(pickle_says(tree.root->items.nodes[0], "ab"));
