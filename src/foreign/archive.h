@@ -71,7 +71,7 @@ typedef struct archive {
     record_entry *entries; /* ascending by name, once the archive is open */
     struct archive_values {
         stream_recipe recipe;
-        buffer bytes; /* of all values */
+        buffer bytes; /* of all values, and of what archive_keep_bytes keeps */
     } values;
     size_t value_count;
     uint64_t text_bytes; /* of names, types and values */
@@ -115,6 +115,9 @@ typedef struct archive_part {
     uint64_t offset, bytes;
     const int64_t *box_offset, *box_extent; /* both NULL: all of the tensor */
 } archive_part;
+/* Keeps bytes in the archive's memory, aligned for any element: a part of a tensor. */
+pawl_status archive_keep_bytes(archive *a, const void *bytes, size_t n, archive_part *out,
+                               pawl_error *err) PAWL_MUST_CHECK;
 typedef struct archive_tensor {
     const char *name;
     pawl_dtype dtype;

@@ -183,12 +183,26 @@ static pawl_status copy_numbers(archive *a, const int64_t *numbers, int n, int64
     return PAWL_OK;
 }
 
+#define KEPT       UINT32_MAX /* as the stream of what is kept, until all of it is there */
+#define ALIGN_KEPT 16u
+
+pawl_status archive_keep_bytes(archive *a, const void *bytes, size_t n, archive_part *out,
+                               pawl_error *err) {
+    static const uint8_t zeros[ALIGN_KEPT];
+    buffer *kept = &a->values.bytes;
+    TRY(count_text(a, n + ALIGN_KEPT, err));
+    TRY(buffer_append(kept, zeros, (ALIGN_KEPT - kept->size % ALIGN_KEPT) % ALIGN_KEPT, err));
+    *out = (archive_part){.stream = KEPT, .offset = kept->size, .bytes = n};
+    a->value_count++;
+    return buffer_append(kept, bytes, n, err);
+}
+
 /* Where its elements are not aligned in a file, it is in the stream that begins later. */
 static void place_part(const archive *a, pawl_dtype dtype, const archive_part *part,
                        record_piece *out) {
     bool real = part->stream < a->base.files;
     size_t alignment = real && dtype != 0 ? dtype_alignment(dtype) : 1;
-    uint32_t phase = (uint32_t)(part->offset % alignment);
+    uint32_t phase = real ? (uint32_t)(part->offset % alignment) : 0;
     *out = (record_piece){.file = part->stream + phase * a->base.files,
                           .offset = part->offset - phase,
                           .bytes = part->bytes};
@@ -297,9 +311,9 @@ static void escape_byte(char *out, size_t *at, unsigned char byte) {
 
 /* Of a component that is empty, "." or "..", the first character is escaped; an empty one becomes
  * a single %, which stands for nothing. */
-static bool is_bad_component(const char *name, size_t n, size_t at) {
+static bool is_bad_component(const char *name, size_t n, size_t at, bool key) {
     size_t end = at;
-    while (end < n && name[end] != '/') {
+    while (end < n && (key || name[end] != '/')) {
         end++;
     }
     size_t length = end - at;
@@ -340,7 +354,7 @@ static pawl_status escape(arena *memory, const char *name, size_t n, bool key, c
     }
     for (size_t i = 0; i <= n; i++) {
         bool first = i == 0 || (name[i - 1] == '/' && !key);
-        if (first && is_bad_component(name, n, i)) {
+        if (first && is_bad_component(name, n, i, key)) {
             if (i == n || name[i] == '/') {
                 escaped[at++] = '%';
             } else {
@@ -459,8 +473,11 @@ static pawl_status add_value_stream(archive *a, pawl_error *err) {
     }
     TRY(archive_add_stream(a, 0, a->values.bytes.size, &a->values.recipe, &stream, err));
     for (size_t i = 0; i < a->base.entries; i++) {
-        if (a->entries[i].kind != PAWL_KIND_TENSOR) {
-            a->entries[i].pieces[0].file = stream;
+        record_entry *e = &a->entries[i];
+        bool kept =
+            e->kind != PAWL_KIND_TENSOR || (e->piece_count == 1 && e->pieces[0].file == KEPT);
+        if (kept) {
+            e->pieces[0].file = stream;
         }
     }
     return PAWL_OK;

@@ -2,29 +2,11 @@
 /* Values of a checkpoint as one text of JSON, in a file of a tool that has no place for them. */
 #include "base/json.h"
 #include "foreign/archive.h"
+#include "foreign/base64.h"
 #include "foreign/writer.h"
 
 #include <math.h>
 #include <string.h>
-
-static pawl_status put_base64(buffer *out, const uint8_t *bytes, size_t n, pawl_error *err) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    TRY(buffer_append(out, "\"", 1, err));
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t left = n - i < 3 ? (uint32_t)(n - i) : 3;
-        uint32_t v = (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                     (left > 2 ? (uint32_t)bytes[i + 2] : 0);
-        char four[4] = {digits[v >> 18], digits[v >> 12 & 63u], '=', '='};
-        if (left > 1) {
-            four[2] = digits[v >> 6 & 63u];
-        }
-        if (left > 2) {
-            four[3] = digits[v & 63u];
-        }
-        TRY(buffer_append(out, four, sizeof(four), err));
-    }
-    return buffer_append(out, "\"", 1, err);
-}
 
 static pawl_status put_value(buffer *out, const writer_item *item, pawl_error *err) {
     int64_t integer;
@@ -43,7 +25,7 @@ static pawl_status put_value(buffer *out, const writer_item *item, pawl_error *e
     case PAWL_KIND_JSON:
         return buffer_append(out, item->value, item->value_bytes, err);
     default:
-        return put_base64(out, item->value, item->value_bytes, err);
+        return base64_put(out, item->value, item->value_bytes, err);
     }
 }
 
@@ -66,46 +48,6 @@ pawl_status writer_values(const writer_item *items, size_t count, buffer *json, 
 }
 
 /* ---- reading them --------------------------------------------------------------------------- */
-
-static int digit_of(char c) {
-    if (c >= 'A' && c <= 'Z') {
-        return c - 'A';
-    }
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a' + 26;
-    }
-    if (c >= '0' && c <= '9') {
-        return c - '0' + 52;
-    }
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* False: it is no base64. */
-static bool take_base64(json_span text, uint8_t *out, size_t *n) {
-    size_t padding = 0;
-    *n = 0;
-    if (text.n % 4 != 0) {
-        return false;
-    }
-    while (padding < 2 && padding < text.n && text.text[text.n - 1 - padding] == '=') {
-        padding++;
-    }
-    for (size_t i = 0; i < text.n; i += 4) {
-        uint32_t v = 0;
-        size_t digits = i + 4 < text.n ? 4 : 4 - padding;
-        for (size_t k = 0; k < 4; k++) {
-            int digit = k < digits ? digit_of(text.text[i + k]) : 0;
-            if (digit < 0) {
-                return false;
-            }
-            v = v << 6 | (uint32_t)digit;
-        }
-        for (size_t k = 0; k + 1 < digits; k++) {
-            out[(*n)++] = (uint8_t)(v >> (16 - 8 * k));
-        }
-    }
-    return true;
-}
 
 /* A number, or a text for what JSON has no number for. */
 static bool take_number(json_span span, double *out) {
@@ -144,7 +86,7 @@ static bool take_value(pawl_kind kind, json_span span, uint8_t *out, size_t *n) 
         return json_string(&r, &text) == PAWL_OK &&
                ((*n = json_decode(text, (char *)out, span.n)), true);
     case PAWL_KIND_BYTES:
-        return json_string(&r, &text) == PAWL_OK && take_base64(text, out, n);
+        return json_string(&r, &text) == PAWL_OK && base64_take(text, out, n);
     case PAWL_KIND_JSON:
         *n = span.n;
         memcpy(out, span.text, span.n);

@@ -66,6 +66,8 @@ typedef struct writer_format {
     writer_shape shape;
     /* Why the format has no place for an item, a clause; NULL: it has one. */
     const char *(*refuses)(const writer_item *item);
+    /* Optional: NULL. As what else the format has it, a clause; NULL: as what it is. */
+    const char *(*changes)(const writer_item *item);
     /* Optional: NULL. The name of an entry that tells of all others, and so is judged last. Such a
      * tensor of U8 becomes a value of bytes. */
     const char *last;

@@ -4,6 +4,7 @@
 #include "foreign/numpy/write.h"
 #include "foreign/safetensors/safetensors.h"
 #include "foreign/tensorflow/write.h"
+#include "foreign/torch/sequences.h"
 #include "foreign/torch/write.h"
 #include "foreign/writer.h"
 
@@ -19,8 +20,17 @@ static const writer_format writers[] = {
      .endings = {".pt", ".pth", ".bin", ".ckpt"},
      .shape = WRITER_FILE,
      .refuses = torch_refuses,
+     .changes = torch_changes,
+     .last = TORCH_SEQUENCES,
+     .misfit = torch_misfit,
      .write = torch_write},
-    {.name = "dcp", .shape = WRITER_DIRECTORY, .refuses = torch_refuses, .write = dcp_write},
+    {.name = "dcp",
+     .shape = WRITER_DIRECTORY,
+     .refuses = torch_refuses,
+     .changes = torch_changes,
+     .last = TORCH_SEQUENCES,
+     .misfit = torch_misfit,
+     .write = dcp_write},
     {.name = "tensorflow",
      .shape = WRITER_PREFIX,
      .refuses = bundle_refuses,

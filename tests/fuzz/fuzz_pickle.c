@@ -30,6 +30,7 @@ static void check_node(const pickle_node *node, int depth, unsigned *left) {
     case PICKLE_LIST:
     case PICKLE_TUPLE:
     case PICKLE_SET:
+    case PICKLE_FROZENSET:
         check_items(&node->items, depth, left);
         break;
     case PICKLE_GLOBAL:
@@ -41,6 +42,8 @@ static void check_node(const pickle_node *node, int depth, unsigned *left) {
         FUZZ_CHECK(node->call->arguments->kind == PICKLE_TUPLE);
         check_items(&node->call->arguments->items, depth, left);
         check_items(&node->call->with->items, depth, left);
+        FUZZ_CHECK(node->call->with->keywords == NULL ||
+                   node->call->with->keywords->kind == PICKLE_DICT);
         if (node->call->with->state != NULL) {
             check_node(node->call->with->state, depth + 1, left);
         }

@@ -3,6 +3,9 @@
  * is, as a file of torch.save within a file. */
 #include "foreign/dcp/read.h"
 #include "foreign/torch/blob.h"
+#include "foreign/torch/keys.h"
+#include "foreign/torch/names.h"
+#include "foreign/torch/sequences.h"
 #include "foreign/torch/types.h"
 #include "format/limits.h"
 
@@ -25,7 +28,8 @@ typedef struct reading {
     archive *a;
     const pickle_node *metadata; /* by FQN */
     const pickle_node *planner;  /* may be NULL */
-    const pickle_node **paths;   /* of the planner: key, value; ascending by key */
+    torch_sequences sequences;
+    const pickle_node **paths; /* of the planner: key, value; ascending by key */
     size_t path_count;
     chunk *chunks; /* ascending by FQN */
     size_t chunk_count;
@@ -245,35 +249,38 @@ static pawl_status check_component(const reading *r, const buffer *name, const p
     return PAWL_OK;
 }
 
-static pawl_status put_component(const reading *r, buffer *name, const pickle_node *key,
+/* A number is a place in a list. DCP makes texts of keys that are numbers: a text that looks like one
+ * is taken for it. */
+static pawl_status put_component(reading *r, buffer *name, const pickle_node *key,
                                  pawl_error *err) {
-    const char *escaped;
+    uint64_t visits = 0;
+    size_t above = name->size;
+    bool integer = key->kind == PICKLE_TEXT && torch_is_integer(key->text.bytes, key->text.n);
     TRY(check_component(r, name, key, err));
-    TRY(buffer_append(name, "/", name->size > 0 ? 1 : 0, err));
     if (key->kind == PICKLE_INT) {
-        return buffer_decimal(name, key->integer, err);
+        TRY(torch_sequences_note(&r->sequences, (const char *)name->data, above, TORCH_LIST, err));
     }
-    if (key->kind != PICKLE_TEXT) {
+    TRY(buffer_append(name, "/", above > 0 ? 1 : 0, err));
+    if (integer) {
+        return buffer_append(name, key->text.bytes, key->text.n, err);
+    }
+    if (key->kind != PICKLE_TEXT && key->kind != PICKLE_INT) {
         return not_as_dcp(r, "a path has a component that is neither text nor number", err);
     }
-    TRY(archive_escape_key(r->a, key->text.bytes, key->text.n, &escaped, err));
-    return buffer_append(name, escaped, strlen(escaped), err);
+    return torch_name_key(key, above == 0 && pickle_says(key, TORCH_SEQUENCES), name, &visits, err);
 }
 
-static pawl_status make_name(const reading *r, pickle_text fqn, buffer *name, pawl_error *err) {
+static pawl_status make_name(reading *r, pickle_text fqn, buffer *name, pawl_error *err) {
     const pickle_node key = {.kind = PICKLE_TEXT, .text = fqn};
     const pickle_node *wanted = &key;
     const pickle_node **found =
         r->path_count > 0 ? bsearch(&wanted, r->paths, r->path_count, 2 * sizeof(void *), by_key)
                           : NULL;
     const pickle_node *path = found != NULL ? found[1] : NULL;
-    const char *escaped;
     name->size = 0;
     if (path == NULL || (path->kind != PICKLE_TUPLE && path->kind != PICKLE_LIST) ||
         path->items.count == 0) {
-        TRY(check_component(r, name, &key, err));
-        TRY(archive_escape_name(r->a, fqn.bytes, fqn.n, &escaped, err));
-        return buffer_append(name, escaped, strlen(escaped), err);
+        return put_component(r, name, &key, err);
     }
     for (size_t i = 0; i < path->items.count; i++) {
         TRY(put_component(r, name, path->items.nodes[i], err));
@@ -302,6 +309,7 @@ static pawl_status open_blob(reading *r, const chunk *c, torch_blob *blob, pawl_
 static pawl_status add_bytes(reading *r, const chunk *c, const char *name, pawl_error *err) {
     torch_blob blob;
     TRY(open_blob(r, c, &blob, err));
+    blob.source.sequences = &r->sequences;
     pawl_status status = torch_add_object(&blob.source, blob.tree.root, name, err);
     torch_blob_close(&blob);
     return status;
@@ -415,7 +423,8 @@ static pawl_status read_tree(reading *r, const pickle_node *root, pawl_error *er
     r->planner = attribute(root, "planner_data");
     TRY(take_chunks(r, attribute(root, "storage_data"), err));
     TRY(sort_paths(r, err));
-    return add_items(r, err);
+    TRY(add_items(r, err));
+    return torch_sequences_add(&r->sequences, r->a, err);
 }
 
 static void free_details(void *context) {
@@ -442,6 +451,7 @@ static void reading_free(reading *r) {
     mem_free(r->paths);
     mem_free(r->parts);
     mem_free(r->boxes);
+    torch_sequences_free(&r->sequences);
 }
 
 pawl_status dcp_read(archive *a, pawl_error *err) {

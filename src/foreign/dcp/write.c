@@ -6,7 +6,10 @@
  */
 #include "foreign/dcp/write.h"
 #include "foreign/pickle/write.h"
+#include "foreign/torch/keys.h"
+#include "foreign/torch/nest.h"
 #include "foreign/torch/types.h"
+#include "foreign/torch/value.h"
 #include "foreign/torch/write.h"
 
 #include <stdlib.h>
@@ -16,31 +19,123 @@
 #define METADATA  ".metadata"
 #define MODULE    "torch.distributed.checkpoint.metadata"
 
-/* Where an item is in the data file. */
-typedef struct blob {
-    uint64_t offset, bytes;
-} blob;
+/* What DCP has as one: an item, or a tuple with all that is in it. */
+typedef struct unit {
+    char *fqn;
+    size_t low, high; /* of the nest's items */
+    size_t prefix;    /* where names go on in it; 0: it is one item, */
+    json_span json;   /* or a part of its value */
+    size_t path, path_bytes;
+    uint64_t offset, bytes; /* in the data file */
+} unit;
 
 typedef struct writing {
     const writer_job *job;
-    char **fqns; /* of each item */
-    blob *blobs;
+    nest nest;
+    unit *units;
+    size_t count, room;
+    buffer fqn;   /* of where the walk is */
+    buffer path;  /* the same, as keys that are pushed */
+    buffer paths; /* of all units */
     arena memory;
 } writing;
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static pawl_status make_fqn(writing *w, size_t i, pawl_error *err) {
-    const char *name = w->job->items[i].name;
-    char *fqn = arena_strdup(&w->memory, name);
-    if (fqn == NULL) {
-        return error_nomem(err, strlen(name) + 1);
+static pawl_status add_unit(writing *w, const unit *found, pawl_error *err) {
+    TRY(vec_reserve(&w->units, &w->room, w->count + 1, sizeof(*w->units), err));
+    unit *u = &w->units[w->count++];
+    *u = *found;
+    u->fqn = arena_strdup(&w->memory, w->fqn.size > 0 ? (const char *)w->fqn.data : "");
+    u->path = w->paths.size;
+    u->path_bytes = w->path.size;
+    if (u->fqn == NULL) {
+        return error_nomem(err, w->fqn.size);
     }
-    torch_unescape(fqn);
-    for (char *slash = strchr(fqn, '/'); slash != NULL; slash = strchr(slash, '/')) {
-        *slash = '.';
+    return buffer_append(&w->paths, w->path.data, w->path.size, err);
+}
+
+static pawl_status go_to(writing *w, const char *key, size_t n, pawl_error *err) {
+    TRY(buffer_append(&w->fqn, ".", w->path.size > 0 ? 1 : 0, err));
+    return buffer_append(&w->fqn, key, n, err);
+}
+
+/* Goes down to a key; DCP makes texts of all but places in lists. */
+static pawl_status go_down(writing *w, const char *component, size_t n, bool place,
+                           pawl_error *err) {
+    char key[PAWL_MAX_NAME_BYTES + 1];
+    size_t bytes = n;
+    memcpy(key, component, n);
+    (void)torch_key_of(key, &bytes);
+    if (memchr(key, 0, bytes) != NULL) { /* an FQN is a text of C here */
+        memcpy(key, component, n);
+        bytes = n;
     }
-    w->fqns[i] = fqn;
+    TRY(go_to(w, key, bytes, err));
+    return place ? pickle_json_scalar(&w->path, (json_span){key, bytes}, err)
+                 : pickle_text(&w->path, key, bytes, err);
+}
+
+static void go_back(writing *w, size_t fqn, size_t path) {
+    w->fqn.size = fqn;
+    w->path.size = path;
+    if (fqn > 0) {
+        w->fqn.data[fqn] = 0;
+    }
+}
+
+/* Would DCP take a list as one thing? Not where there is a tensor or a dict in it. */
+static bool is_one(const writing *w, size_t low, size_t high, size_t prefix) {
+    const nest *n = &w->nest;
+    for (size_t i = low; i < high;) {
+        size_t end, key;
+        bool leaf;
+        nest_child(n, i, high, prefix, &end, &key, &leaf);
+        size_t below = prefix + key + 1;
+        if (leaf && n->items[i].kind == PAWL_KIND_TENSOR) {
+            return false;
+        }
+        torch_sequence kind =
+            leaf ? TORCH_TUPLE : torch_sequence_of(&n->sequences, n->items, i, end, below);
+        if (kind == TORCH_DICT || (kind == TORCH_LIST && !is_one(w, i, end, below))) {
+            return false;
+        }
+        i = end;
+    }
+    return true;
+}
+
+static pawl_status find_units(writing *w, size_t low, size_t high, size_t prefix, bool list,
+                              pawl_error *err);
+
+static pawl_status find_unit(writing *w, size_t low, size_t high, size_t prefix, bool leaf,
+                             pawl_error *err) {
+    const nest *n = &w->nest;
+    unit found = {.low = low, .high = high, .prefix = prefix};
+    if (leaf) {
+        found.prefix = 0;
+        return add_unit(w, &found, err);
+    }
+    torch_sequence kind = torch_sequence_of(&n->sequences, n->items, low, high, prefix);
+    bool one = kind == TORCH_TUPLE || kind == TORCH_SET ||
+               (kind == TORCH_LIST && is_one(w, low, high, prefix));
+    return one ? add_unit(w, &found, err)
+               : find_units(w, low, high, prefix, kind == TORCH_LIST, err);
+}
+
+static pawl_status find_units(writing *w, size_t low, size_t high, size_t prefix, bool list,
+                              pawl_error *err) {
+    for (size_t i = low; i < high;) {
+        size_t end, n;
+        bool leaf;
+        size_t fqn = w->fqn.size;
+        size_t path = w->path.size;
+        nest_child(&w->nest, i, high, prefix, &end, &n, &leaf);
+        TRY(go_down(w, w->nest.items[i].name + prefix, n, list, err));
+        TRY(find_unit(w, i, end, prefix + n + 1, leaf, err));
+        go_back(w, fqn, path);
+        i = end;
+    }
     return PAWL_OK;
 }
 
@@ -49,10 +144,13 @@ static int by_fqn(const void *a, const void *b) {
 }
 
 static pawl_status check_fqns(const writing *w, pawl_error *err) {
-    size_t n = w->job->count;
-    AUTOFREE char **sorted = mem_dup(w->fqns, (n + 1) * sizeof(*sorted));
+    size_t n = w->count;
+    AUTOFREE char **sorted = mem_calloc(n + 1, sizeof(*sorted));
     if (sorted == NULL) {
         return error_nomem(err, n * sizeof(*sorted));
+    }
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = w->units[i].fqn;
     }
     if (n > 1) {
         qsort(sorted, n, sizeof(*sorted), by_fqn);
@@ -68,34 +166,37 @@ static pawl_status check_fqns(const writing *w, pawl_error *err) {
     return PAWL_OK;
 }
 
-static pawl_status make_fqns(writing *w, pawl_error *err) {
-    w->fqns = mem_calloc(w->job->count + 1, sizeof(*w->fqns));
-    w->blobs = mem_calloc(w->job->count + 1, sizeof(*w->blobs));
-    if (w->fqns == NULL || w->blobs == NULL) {
-        return error_nomem(err, w->job->count * sizeof(*w->fqns));
-    }
-    for (size_t i = 0; i < w->job->count; i++) {
-        TRY(make_fqn(w, i, err));
-    }
-    return check_fqns(w, err);
-}
-
 /* ---- the data file -------------------------------------------------------------------------- */
 
-static pawl_status write_blob(const writing *w, const writer_item *item, zip_writer *z,
-                              buffer *pickle, pawl_error *err) {
-    bool tensor = item->kind == PAWL_KIND_TENSOR;
+static pawl_status put_unit(const writing *w, const unit *u, buffer *pickle, pawl_error *err) {
+    const writer_item *item = &w->nest.items[u->low];
+    if (u->json.n > 0) {
+        return torch_put_python(pickle, u->json.text, u->json.n, err);
+    }
+    if (u->prefix > 0) {
+        return nest_put(&w->nest, pickle, u->low, u->high, u->prefix, true, err);
+    }
     pickle_memo memo = {.count = 0};
-    char name[64];
+    return item->kind == PAWL_KIND_TENSOR ? torch_put_tensor(pickle, &memo, item, 0, err)
+                                          : torch_put_value(pickle, item, err);
+}
+
+/* A file as torch.save makes it. */
+static pawl_status write_unit(const writing *w, const unit *u, zip_writer *z, buffer *pickle,
+                              pawl_error *err) {
+    size_t number = 0;
     pickle->size = 0;
     TRY(pickle_begin(pickle, err));
-    TRY(tensor ? torch_put_tensor(pickle, &memo, item, 0, err)
-               : torch_put_value(pickle, item, err));
+    TRY(put_unit(w, u, pickle, err));
     TRY(pickle_end(pickle, err));
     TRY(torch_begin(z, pickle, err));
-    if (tensor) {
-        TRY(torch_begin_storage(z, 0, item->bytes, name, err));
-        TRY(w->job->read(w->job->context, zip_take, z, err));
+    for (size_t i = u->low; i < u->high; i++) {
+        const writer_item *item = &w->nest.items[i];
+        char name[64];
+        if (item->kind == PAWL_KIND_TENSOR) {
+            TRY(torch_begin_storage(z, number++, item->bytes, name, err));
+            TRY(w->job->read(w->job->context, zip_take, z, err));
+        }
     }
     return torch_finish(z, err);
 }
@@ -104,11 +205,12 @@ static pawl_status write_data(const writing *w, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
     CLEANUP(buffer_free) buffer pickle = {0};
     TRY(output_open(&out, w->job, DATA_FILE, writer_tensor_bytes(w->job), err));
-    for (size_t i = 0; i < w->job->count; i++) {
+    for (size_t i = 0; i < w->count; i++) {
         CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);
-        w->blobs[i].offset = out.at;
-        TRY(write_blob(w, &w->job->items[i], &z, &pickle, err));
-        w->blobs[i].bytes = out.at - w->blobs[i].offset;
+        unit *u = &w->units[i];
+        u->offset = out.at;
+        TRY(write_unit(w, u, &z, &pickle, err));
+        u->bytes = out.at - u->offset;
     }
     return output_end(&out, err);
 }
@@ -237,7 +339,7 @@ static pawl_status put_chunks(buffer *p, const writer_item *item, pawl_error *er
 }
 
 static pawl_status put_metadata_of(buffer *p, const writer_item *item, pawl_error *err) {
-    if (item->kind != PAWL_KIND_TENSOR) {
+    if (item == NULL) {
         TRY(put_known(p, MODULE, "BytesStorageMetadata", err));
         TRY(pickle_put(p, PICKLE_EMPTY_TUPLE, err));
         return pickle_put(p, PICKLE_NEWOBJ, err);
@@ -252,60 +354,55 @@ static pawl_status put_metadata_of(buffer *p, const writer_item *item, pawl_erro
     return end_object(p, err);
 }
 
-/* The components of a name: the keys of the dicts that it was in. */
-static pawl_status put_path(const writing *w, buffer *p, size_t i, pawl_error *err) {
-    const char *at = w->job->items[i].name;
+/* The keys of the dicts that it was in, and places of lists. */
+static pawl_status put_path(const writing *w, buffer *p, const unit *u, pawl_error *err) {
     TRY(pickle_put(p, PICKLE_MARK, err));
-    for (const char *end = at; *end != '\0'; at = end + 1) {
-        char key[PAWL_MAX_NAME_BYTES + 1];
-        end = at + strcspn(at, "/");
-        memcpy(key, at, (size_t)(end - at));
-        key[end - at] = '\0';
-        torch_unescape(key);
-        TRY(put_word(p, key, err));
-        if (*end == '\0') {
-            break;
-        }
-    }
+    TRY(buffer_append(p, w->paths.data + u->path, u->path_bytes, err));
     return pickle_put(p, PICKLE_TUPLE, err);
 }
 
-static pawl_status put_storage_of(const writing *w, buffer *p, size_t i, pawl_error *err) {
-    const writer_item *item = &w->job->items[i];
-    bool tensor = item->kind == PAWL_KIND_TENSOR;
+/* NULL: it is no tensor. */
+static const writer_item *tensor_of(const writing *w, const unit *u) {
+    const writer_item *item = &w->nest.items[u->low];
+    return u->prefix == 0 && item->kind == PAWL_KIND_TENSOR ? item : NULL;
+}
+
+static pawl_status put_storage_of(const writing *w, buffer *p, const unit *u, pawl_error *err) {
+    const writer_item *item = tensor_of(w, u);
     TRY(begin_object(p, MODULE, "MetadataIndex", err));
     TRY(put_known(p, NULL, "fqn", err));
-    TRY(put_word(p, w->fqns[i], err));
+    TRY(put_word(p, u->fqn, err));
     TRY(put_known(p, NULL, "offset", err));
-    TRY(tensor ? put_size(p, item->ndim, NULL, err) : pickle_none(p, err));
+    TRY(item != NULL ? put_size(p, item->ndim, NULL, err) : pickle_none(p, err));
     TRY(put_known(p, NULL, "index", err));
-    TRY(tensor ? pickle_int(p, 0, err) : pickle_none(p, err));
+    TRY(item != NULL ? pickle_int(p, 0, err) : pickle_none(p, err));
     TRY(end_object(p, err));
     TRY(begin_object(p, "torch.distributed.checkpoint.filesystem", "_StorageInfo", err));
     TRY(put_known(p, NULL, "relative_path", err));
     TRY(put_known(p, NULL, DATA_FILE, err));
     TRY(put_known(p, NULL, "offset", err));
-    TRY(pickle_int(p, (int64_t)w->blobs[i].offset, err));
+    TRY(pickle_int(p, (int64_t)u->offset, err));
     TRY(put_known(p, NULL, "length", err));
-    TRY(pickle_int(p, (int64_t)w->blobs[i].bytes, err));
+    TRY(pickle_int(p, (int64_t)u->bytes, err));
     return end_object(p, err);
 }
 
 typedef enum column { OF_METADATA, OF_PATHS, OF_STORAGE } column;
 
-/* A dict of all items. */
+/* A dict of all units. */
 static pawl_status put_all(const writing *w, buffer *p, const char *name, column what,
                            pawl_error *err) {
     TRY(put_word(p, name, err));
     TRY(pickle_put(p, PICKLE_EMPTY_DICT, err));
     TRY(pickle_put(p, PICKLE_MARK, err));
-    for (size_t i = 0; i < w->job->count; i++) {
+    for (size_t i = 0; i < w->count; i++) {
+        const unit *u = &w->units[i];
         if (what == OF_STORAGE) {
-            TRY(put_storage_of(w, p, i, err));
+            TRY(put_storage_of(w, p, u, err));
             continue;
         }
-        TRY(put_word(p, w->fqns[i], err));
-        TRY(what == OF_PATHS ? put_path(w, p, i, err) : put_metadata_of(p, &w->job->items[i], err));
+        TRY(put_word(p, u->fqn, err));
+        TRY(what == OF_PATHS ? put_path(w, p, u, err) : put_metadata_of(p, tensor_of(w, u), err));
     }
     return pickle_put(p, PICKLE_SETITEMS, err);
 }
@@ -335,7 +432,9 @@ static pawl_status write_metadata(const writing *w, pawl_error *err) {
 }
 
 static pawl_status write_all(writing *w, pawl_error *err) {
-    TRY(make_fqns(w, err));
+    TRY(nest_begin(&w->nest, w->job, err));
+    TRY(find_units(w, 0, w->nest.count, 0, false, err));
+    TRY(check_fqns(w, err));
     TRY(writer_begin_all(w->job, err));
     TRY(write_data(w, err));
     return write_metadata(w, err);
@@ -344,8 +443,11 @@ static pawl_status write_all(writing *w, pawl_error *err) {
 pawl_status dcp_write(const writer_job *job, pawl_error *err) {
     writing w = {.job = job};
     pawl_status status = write_all(&w, err);
-    mem_free(w.fqns);
-    mem_free(w.blobs);
+    nest_end(&w.nest);
+    mem_free(w.units);
+    buffer_free(&w.fqn);
+    buffer_free(&w.path);
+    buffer_free(&w.paths);
     arena_free(&w.memory);
     return status;
 }

@@ -132,8 +132,8 @@ pawl_status machine_container(machine *m, uint8_t opcode, bool *done, pawl_error
         return push_marked(m, PICKLE_LIST, err);
     case 't':
         return push_marked(m, PICKLE_TUPLE, err);
-    case 0x91: /* FROZENSET */
-        return push_marked(m, PICKLE_SET, err);
+    case 0x91:
+        return push_marked(m, PICKLE_FROZENSET, err);
     case 0x85:
     case 0x86:
     case 0x87:

@@ -147,7 +147,11 @@ static pawl_status make_with_keywords(machine *m, pawl_error *err) {
     if (keywords->kind != PICKLE_DICT) {
         return machine_refuse(m, PAWL_EDAMAGED, "keyword arguments are no dict", err);
     }
-    return call_two(m, false, err);
+    TRY(call_two(m, false, err));
+    pickle_filling *filling;
+    TRY(machine_filling(m, m->stack[m->depth - 1]->call, &filling, err));
+    filling->keywords = keywords;
+    return PAWL_OK;
 }
 
 /* INST: a class by its name, and what is above the mark. OBJ: the class is the first of that. */

@@ -27,6 +27,7 @@ typedef enum pickle_kind {
     PICKLE_TUPLE,
     PICKLE_DICT, /* items: key, value, key, value, ... */
     PICKLE_SET,
+    PICKLE_FROZENSET,
     PICKLE_GLOBAL, /* "module" and "name" */
     PICKLE_CALL,   /* of `callee` with `arguments` */
     PICKLE_OUTSIDE /* what `id` names is elsewhere */
@@ -46,9 +47,10 @@ typedef struct pickle_text {
 
 /* What an object is given once it is made. */
 typedef struct pickle_filling {
-    pickle_node *state; /* NULL: none */
-    pickle_items items; /* that are put into it */
-    bool pairs;         /* which are keys and values */
+    pickle_node *keywords; /* a dict that it was given when it was made; NULL: none */
+    pickle_node *state;    /* NULL: none */
+    pickle_items items;    /* that are put into it */
+    bool pairs;            /* which are keys and values */
 } pickle_filling;
 
 /* Of a function, or a class whose object is made. */

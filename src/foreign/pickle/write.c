@@ -148,16 +148,15 @@ static pawl_status put_number(buffer *out, json_span span, pawl_error *err) {
     return pickle_float(out, number, err);
 }
 
-static pawl_status put_scalar(buffer *out, json_reader *r, pawl_error *err) {
+pawl_status pickle_json_scalar(buffer *out, json_span span, pawl_error *err) {
     CLEANUP(buffer_free) buffer text = {0};
-    json_span span;
-    uint8_t first = json_peek(r);
-    if (first == '"') {
-        TRY(json_text(r, &text, err));
-        return pickle_text(out, (const char *)text.data, text.size, err);
-    }
-    TRY(json_skip(r, &span));
+    json_reader r = json_reader_for(span.text, span.n, 0, "value", err);
+    uint8_t first = json_peek(&r);
+    r.nul = true;
     switch (first) {
+    case '"':
+        TRY(json_text(&r, &text, err));
+        return pickle_text(out, (const char *)text.data, text.size, err);
     case 't':
     case 'f':
         return pickle_bool(out, first == 't', err);
@@ -166,41 +165,4 @@ static pawl_status put_scalar(buffer *out, json_reader *r, pawl_error *err) {
     default:
         return put_number(out, span, err);
     }
-}
-
-/* Goes on in the innermost container: *more is false where that ends. */
-static pawl_status next_of(buffer *out, json_reader *r, bool object, bool *more, pawl_error *err) {
-    CLEANUP(buffer_free) buffer key = {0};
-    if (!object) {
-        return json_element(r, more);
-    }
-    TRY(json_key(r, &key, more, err));
-    return *more ? pickle_text(out, (const char *)key.data, key.size, err) : PAWL_OK;
-}
-
-pawl_status pickle_json(buffer *out, const char *text, size_t n, pawl_error *err) {
-    json_reader r = json_reader_for(text, n, 0, "value", err);
-    bool objects[JSON_MAX_DEPTH];
-    int depth = 0;
-    r.nul = true;
-    do {
-        bool more = true;
-        if (depth > 0) {
-            TRY(next_of(out, &r, objects[depth - 1], &more, err));
-        }
-        if (!more) {
-            TRY(pickle_put(out, objects[--depth] ? PICKLE_SETITEMS : PICKLE_APPENDS, err));
-            continue;
-        }
-        uint8_t first = json_peek(&r);
-        if (first != '{' && first != '[') {
-            TRY(put_scalar(out, &r, err));
-            continue;
-        }
-        TRY(json_enter(&r, (char)first));
-        objects[depth++] = first == '{';
-        TRY(pickle_put(out, first == '{' ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_LIST, err));
-        TRY(pickle_put(out, PICKLE_MARK, err));
-    } while (depth > 0);
-    return PAWL_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef FOREIGN_PICKLE_WRITE_H
 #define FOREIGN_PICKLE_WRITE_H
 
-#include "base/base.h"
+#include "base/json.h"
 
 pawl_status pickle_begin(buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status pickle_end(buffer *out, pawl_error *err) PAWL_MUST_CHECK;
@@ -19,8 +19,8 @@ pawl_status pickle_float(buffer *out, double v, pawl_error *err) PAWL_MUST_CHECK
 pawl_status pickle_text(buffer *out, const char *text, size_t n, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status pickle_bytes(buffer *out, const uint8_t *bytes, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
-/* A JSON text that was checked: objects become dicts, with members of one name as they come. */
-pawl_status pickle_json(buffer *out, const char *text, size_t n, pawl_error *err) PAWL_MUST_CHECK;
+/* A value of JSON that was checked, and is neither a list nor an object. */
+pawl_status pickle_json_scalar(buffer *out, json_span value, pawl_error *err) PAWL_MUST_CHECK;
 /* A class or function by its name. */
 pawl_status pickle_global(buffer *out, const char *module, const char *name, pawl_error *err)
     PAWL_MUST_CHECK;

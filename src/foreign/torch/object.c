@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks over what torch.save pickled, and adds an entry for each tensor and each value. */
 #include "foreign/torch/object.h"
+#include "foreign/torch/names.h"
+#include "foreign/torch/numpy.h"
+#include "foreign/torch/sequences.h"
 #include "foreign/torch/types.h"
 #include "format/limits.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MOST_DEPTH  64
@@ -15,6 +19,7 @@ typedef struct walk {
     buffer name, json;
     uint64_t visits; /* of nodes, which may be shared: a small pickle may be a huge tree */
     uint64_t made;   /* bytes of entries */
+    torch_sequences *sequences;
 } walk;
 
 static pawl_status add_node(walk *w, const pickle_node *node, int depth, pawl_error *err);
@@ -73,6 +78,9 @@ static pawl_status has_tensor_within(walk *w, const pickle_node *node, int depth
     }
     TRY(any_has_tensor(w, &node->call->arguments->items, depth, has, err));
     TRY(any_has_tensor(w, &node->call->with->items, depth, has, err));
+    if (node->call->with->keywords != NULL) {
+        TRY(any_has_tensor(w, &node->call->with->keywords->items, depth, has, err));
+    }
     return node->call->with->state != NULL && !*has
                ? has_tensor(w, node->call->with->state, depth + 1, has, err)
                : PAWL_OK;
@@ -82,7 +90,7 @@ static pawl_status has_tensor(walk *w, const pickle_node *node, int depth, bool 
                               pawl_error *err) {
     TRY(check_visit(w, node, depth, err));
     *has = *has || is_in(node, "torch._utils") || is_in(node, "torch._tensor") ||
-           node->kind == PICKLE_OUTSIDE;
+           node->kind == PICKLE_OUTSIDE || numpy_is_array(node);
     return *has ? PAWL_OK : has_tensor_within(w, node, depth, has, err);
 }
 
@@ -98,48 +106,145 @@ static pawl_status add_value(walk *w, pawl_kind kind, const void *bytes, size_t 
     return archive_add_value(w->s->a, name_of(w), PAWL_ROLE_OTHER, kind, bytes, n, err);
 }
 
+/* What is too large for a value is there, and has a name; its bytes can be compared, but not read. */
+static pawl_status add_kept(walk *w, const char *type, const void *bytes, size_t n,
+                            pawl_error *err) {
+    archive_part part;
+    const int64_t shape[] = {(int64_t)n};
+    TRY(check_made(w, 0, ENTRY_BYTES + w->name.size + n, err));
+    TRY(archive_keep_bytes(w->s->a, bytes, n, &part, err));
+    const archive_tensor tensor = {.name = name_of(w),
+                                   .dtype = type != NULL ? 0 : PAWL_U8,
+                                   .type = type,
+                                   .ndim = 1,
+                                   .shape = shape,
+                                   .role = PAWL_ROLE_OTHER,
+                                   .parts = &part,
+                                   .part_count = 1};
+    return archive_add_tensor(w->s->a, &tensor, err);
+}
+
+/* So much may still be made of the pickle. */
+static size_t left_of(const walk *w) {
+    return (size_t)(FOREIGN_MAX_PICKLE_MADE + 8 * w->s->bytes - w->made);
+}
+
 static pawl_status add_json(walk *w, const pickle_node *node, pawl_error *err) {
     uint64_t visits = 0;
+    bool fits;
     w->json.size = 0;
-    TRY(torch_put_json(node, &w->json, &visits, err));
+    TRY(torch_put_json(node, left_of(w), &w->json, &fits, &visits, err));
     TRY(check_made(w, visits, 0, err));
-    return add_value(w, PAWL_KIND_JSON, w->json.data, w->json.size, err);
+    if (!fits) {
+        return check_made(w, 0, left_of(w) + 1, err);
+    }
+    return w->json.size <= ARCHIVE_VALUE_BYTES
+               ? add_value(w, PAWL_KIND_JSON, w->json.data, w->json.size, err)
+               : add_kept(w, "OBJECT", w->json.data, w->json.size, err);
+}
+
+static pawl_status add_bytes(walk *w, const void *bytes, size_t n, pawl_error *err) {
+    return n > ARCHIVE_VALUE_BYTES ? add_kept(w, NULL, bytes, n, err)
+                                   : add_value(w, PAWL_KIND_BYTES, bytes, n, err);
 }
 
 static pawl_status add_text(walk *w, const pickle_node *node, pawl_error *err) {
-    bool plain = node->kind == PICKLE_TEXT && memchr(node->text.bytes, 0, node->text.n) == NULL;
-    if (node->text.n > ARCHIVE_VALUE_BYTES || (node->kind == PICKLE_TEXT && !plain)) {
-        return add_json(w, node, err);
+    const char *text = node->text.bytes;
+    size_t n = node->text.n;
+    if (node->kind == PICKLE_BYTES || n > ARCHIVE_VALUE_BYTES) {
+        return add_bytes(w, text, n, err);
     }
-    return add_value(w, plain ? PAWL_KIND_STRING : PAWL_KIND_BYTES, node->text.bytes, node->text.n,
-                     err);
+    return memchr(text, 0, n) == NULL ? add_value(w, PAWL_KIND_STRING, text, n, err)
+                                      : add_json(w, node, err);
 }
 
-/* What _codecs.encode makes of a text whose characters are bytes, in protocol 2. */
-static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_error *err) {
+static pawl_status decode_latin1(pickle_text text, buffer *out, bool *is, pawl_error *err) {
+    TRY(buffer_reserve(out, text.n + 1, err));
+    for (size_t i = 0; i < text.n && *is;) {
+        size_t length = utf8_character(text.bytes + i, text.n - i);
+        uint32_t code = utf8_code(text.bytes + i, length);
+        *is = code <= 0xff;
+        out->data[out->size++] = (uint8_t)code;
+        i += length;
+    }
+    return PAWL_OK;
+}
+
+pawl_status torch_take_bytes(const pickle_node *node, buffer *out, bool *is, pawl_error *err) {
+    *is = node->kind == PICKLE_BYTES || node->kind == PICKLE_TEXT;
+    if (*is) {
+        return buffer_append(out, node->text.bytes, node->text.n, err);
+    }
+    if (node->kind != PICKLE_CALL) {
+        return PAWL_OK;
+    }
     const pickle_items *arguments = &node->call->arguments->items;
-    CLEANUP(buffer_free) buffer bytes = {0};
+    if (pickle_is_call(node, "builtins", "bytes") || pickle_is_call(node, "__builtin__", "bytes")) {
+        *is = arguments->count == 0; /* of none protocol 2 makes them so */
+        return PAWL_OK;
+    }
     *is =
         pickle_is_call(node, "_codecs", "encode") && arguments->count == 2 &&
         arguments->nodes[0]->kind == PICKLE_TEXT &&
-        arguments->nodes[0]->text.n <= ARCHIVE_VALUE_BYTES &&
         (pickle_says(arguments->nodes[1], "latin1") || pickle_says(arguments->nodes[1], "latin-1"));
+    return *is ? decode_latin1(arguments->nodes[0]->text, out, is, err) : PAWL_OK;
+}
+
+static pawl_status add_encoded(walk *w, const pickle_node *node, bool *is, pawl_error *err) {
+    CLEANUP(buffer_free) buffer bytes = {0};
+    TRY(torch_take_bytes(node, &bytes, is, err));
+    return *is ? add_bytes(w, bytes.data, bytes.size, err) : PAWL_OK;
+}
+
+static double half_of(uint16_t bits) {
+    int exponent = bits >> 10 & 31;
+    double fraction = bits & 1023;
+    double v = exponent == 31  ? (fraction == 0 ? (double)INFINITY : (double)NAN)
+               : exponent == 0 ? ldexp(fraction, -24)
+                               : ldexp(1024 + fraction, exponent - 25);
+    return (bits & 0x8000u) != 0 ? -v : v;
+}
+
+/* A number of NumPy, as a number; JSON says which type it has where there is no such value. */
+static pawl_status add_scalar(walk *w, const pickle_node *node, bool *is, pawl_error *err) {
+    uint8_t bytes[16];
+    numpy_type t;
+    uint64_t bits = 0;
+    float single;
+    double number;
+    *is = numpy_take_scalar(node, &t, bytes);
     if (!*is) {
         return PAWL_OK;
     }
-    pickle_text text = arguments->nodes[0]->text;
-    TRY(buffer_reserve(&bytes, text.n + 1, err));
-    for (size_t i = 0; i < text.n;) {
-        size_t length = utf8_character(text.bytes + i, text.n - i);
-        uint32_t code = utf8_code(text.bytes + i, length);
-        if (code > 0xff) {
-            *is = false;
-            return PAWL_OK;
-        }
-        bytes.data[bytes.size++] = (uint8_t)code;
-        i += length;
+    for (uint32_t i = 0; i < t.bytes && i < 8; i++) {
+        bits |= (uint64_t)bytes[i] << (8 * i);
     }
-    return add_value(w, PAWL_KIND_BYTES, bytes.data, bytes.size, err);
+    if (t.kind == 'b') {
+        bytes[0] = bytes[0] != 0;
+        return add_value(w, PAWL_KIND_BOOL, bytes, 1, err);
+    }
+    if (t.kind == 'i' && t.bytes < 8 && (bytes[t.bytes - 1] & 0x80u) != 0) {
+        bits |= UINT64_MAX << (8 * t.bytes);
+    }
+    if (t.kind == 'i' || (t.kind == 'u' && bits <= INT64_MAX)) {
+        return add_value(w, PAWL_KIND_INT64, &bits, sizeof(bits), err);
+    }
+    if (t.kind != 'f') {
+        return add_json(w, node, err);
+    }
+    memcpy(&single, bytes, sizeof(single));
+    memcpy(&number, bytes, sizeof(number));
+    number = t.bytes == 2 ? half_of((uint16_t)bits) : t.bytes == 4 ? (double)single : number;
+    return add_value(w, PAWL_KIND_FLOAT64, &number, sizeof(number), err);
+}
+
+static pawl_status add_array(walk *w, const pickle_node *node, bool *is, pawl_error *err) {
+    size_t before = w->s->a->values.bytes.size;
+    if (numpy_is_array(node)) {
+        TRY(numpy_add_array(w->s->a, name_of(w), node, is, err));
+    }
+    return check_made(
+        w, 0, *is ? ENTRY_BYTES + w->name.size + w->s->a->values.bytes.size - before : 0, err);
 }
 
 static pawl_status add_tensor(walk *w, const torch_tensor *t, pawl_error *err) {
@@ -162,52 +267,55 @@ static pawl_status name_too_long(const pickle_node *node, size_t n, pawl_error *
     return PAWL_EUNSUPPORTED;
 }
 
-static pawl_status append_key(walk *w, const char *key, size_t n, pawl_error *err) {
-    CLEANUP(arena_free) arena memory = {0};
-    const char *escaped;
-    TRY(escape_key(&memory, key, n, &escaped, err));
-    TRY(buffer_append(&w->name, "/", w->name.size > 0 ? 1 : 0, err));
-    return buffer_append(&w->name, escaped, strlen(escaped), err);
-}
-
-/* Goes to what is below: "name/key". */
-static pawl_status add_below(walk *w, const char *key, size_t n, const pickle_node *node, int depth,
-                             pawl_error *err) {
+/* Goes to what is below: a component, as it is to be. */
+static pawl_status add_named(walk *w, const char *component, size_t n, const pickle_node *node,
+                             int depth, pawl_error *err) {
     size_t size = w->name.size;
-    if (n > PAWL_MAX_NAME_BYTES - size) {
-        return name_too_long(node, size + 1 + n, err);
-    }
     TRY(check_made(w, 0, 3 * n, err));
-    TRY(append_key(w, key, n, err));
+    TRY(buffer_append(&w->name, "/", size > 0 ? 1 : 0, err));
+    TRY(buffer_append(&w->name, component, n, err));
     TRY(add_node(w, node, depth + 1, err));
     w->name.size = size;
     w->name.data[size] = 0;
     return PAWL_OK;
 }
 
+/* Names that have a meaning, if they are those of all of it: what they mean, such a key does not. */
+static bool has_meaning(const walk *w, const pickle_node *key, bool alone) {
+    return w->name.size == 0 &&
+           (pickle_says(key, TORCH_SEQUENCES) || (alone && pickle_says(key, "object")));
+}
+
+static pawl_status add_below(walk *w, const char *key, const pickle_node *node, int depth,
+                             pawl_error *err) {
+    return add_named(w, key, strlen(key), node, depth, err);
+}
+
 static pawl_status add_list(walk *w, const pickle_items *items, int depth, pawl_error *err) {
     for (size_t i = 0; i < items->count; i++) {
         char key[DECIMAL_DIGITS + 1];
         size_t n = text_decimal(key, i);
-        TRY(add_below(w, key, n, items->nodes[i], depth, err));
+        TRY(add_named(w, key, n, items->nodes[i], depth, err));
     }
     return PAWL_OK;
 }
 
-/* Keys that are no texts are as JSON has them. */
 static pawl_status add_dict(walk *w, const pickle_items *pairs, int depth, pawl_error *err) {
     CLEANUP(buffer_free) buffer key = {0};
     for (size_t i = 0; i + 1 < pairs->count; i += 2) {
         const pickle_node *node = pairs->nodes[i];
-        if (node->kind == PICKLE_TEXT) {
-            TRY(add_below(w, node->text.bytes, node->text.n, pairs->nodes[i + 1], depth, err));
-            continue;
-        }
+        bool whole = has_meaning(w, node, pairs->count == 2);
         uint64_t visits = 0;
         key.size = 0;
-        TRY(torch_put_json(node, &key, &visits, err));
+        if (node->kind == PICKLE_TEXT && node->text.n > PAWL_MAX_NAME_BYTES - w->name.size) {
+            return name_too_long(node, w->name.size + 1 + node->text.n, err);
+        }
+        TRY(torch_name_key(node, whole, &key, &visits, err));
         TRY(check_made(w, visits, 0, err));
-        TRY(add_below(w, (const char *)key.data, key.size, pairs->nodes[i + 1], depth, err));
+        if (key.size > PAWL_MAX_NAME_BYTES - w->name.size) {
+            return name_too_long(node, w->name.size + 1 + key.size, err);
+        }
+        TRY(add_named(w, (const char *)key.data, key.size, pairs->nodes[i + 1], depth, err));
     }
     return PAWL_OK;
 }
@@ -237,9 +345,13 @@ static pawl_status add_sparse(walk *w, const pickle_node *node, int depth, pawl_
                 pickle_is_call(node, "torch._utils", "_rebuild_sparse_csr_tensor");
     const char *const *keys = names[columns ? 2 : rows ? 1 : 0];
     for (size_t i = 0; i < of->items.count && keys[i] != NULL; i++) {
-        TRY(add_below(w, keys[i], strlen(keys[i]), of->items.nodes[i], depth, err));
+        const pickle_node *part = of->items.nodes[i];
+        const pickle_items *size = torch_items_of(part);
+        const pickle_node list = {
+            .kind = PICKLE_LIST, .at = part->at, .items = size != NULL ? *size : of->items};
+        TRY(add_below(w, keys[i], size != NULL ? &list : part, depth, err));
     }
-    return layout->kind == PICKLE_TEXT ? add_below(w, "layout", 6, layout, depth, err) : PAWL_OK;
+    return layout->kind == PICKLE_TEXT ? add_below(w, "layout", layout, depth, err) : PAWL_OK;
 }
 
 /* What object it is. */
@@ -272,7 +384,7 @@ static pawl_status add_state(walk *w, const pickle_node *state, int depth, pawl_
         return add_dict(w, &state->items, depth, err);
     }
     if (!slots) {
-        return add_below(w, "__state__", 9, state, depth, err);
+        return add_below(w, "__state__", state, depth, err);
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (state->items.nodes[i]->kind == PICKLE_DICT) {
@@ -292,8 +404,11 @@ static pawl_status add_object(walk *w, const pickle_node *node, int depth, pawl_
     }
     TRY(any_has_tensor(w, &call->arguments->items, depth, &given, err));
     TRY(add_class(w, node, !given, err));
+    if (call->with->keywords != NULL && call->with->keywords->items.count > 0) {
+        TRY(add_below(w, "__keywords__", call->with->keywords, depth, err));
+    }
     if (given) {
-        TRY(add_below(w, "__arguments__", 13, call->arguments, depth, err));
+        TRY(add_below(w, "__arguments__", call->arguments, depth, err));
     }
     TRY(call->with->pairs ? add_dict(w, &call->with->items, depth, err)
                           : add_list(w, &call->with->items, depth, err));
@@ -321,32 +436,43 @@ static pawl_status add_call(walk *w, const pickle_node *node, int depth, pawl_er
         return add_storage(w, node, err);
     }
     TRY(add_encoded(w, node, &is, err));
+    TRY(is ? PAWL_OK : add_scalar(w, node, &is, err));
+    TRY(is ? PAWL_OK : add_array(w, node, &is, err));
     if (is) {
         return PAWL_OK;
     }
     if (strncmp(node->call->callee->global.name, "_rebuild_sparse", 15) == 0) {
         return add_sparse(w, node, depth, err);
     }
-    if (pickle_is_call(node, "torch", "device") && node->call->arguments->items.count > 0 &&
-        node->call->arguments->items.nodes[0]->kind == PICKLE_TEXT) {
-        return add_text(w, node->call->arguments->items.nodes[0], err);
-    }
     return add_object(w, node, depth, err);
+}
+
+/* A list, tuple or set with tensors. */
+static pawl_status add_sequence(walk *w, const pickle_node *node, const pickle_items *items,
+                                int depth, pawl_error *err) {
+    bool list = node->kind == PICKLE_LIST || pickle_is_call(node, "collections", "deque");
+    torch_sequence kind = list ? TORCH_LIST : node->kind == PICKLE_TUPLE ? TORCH_TUPLE : TORCH_SET;
+    TRY(check_made(w, 0, w->name.size, err));
+    TRY(torch_sequences_note(w->sequences, (const char *)w->name.data, w->name.size, kind, err));
+    return add_list(w, items, depth, err);
 }
 
 static pawl_status add_container(walk *w, const pickle_node *node, const pickle_items *items,
                                  const pickle_items *pairs, int depth, pawl_error *err) {
+    bool plain = node->kind == PICKLE_DICT || pickle_is_call(node, "collections", "OrderedDict");
     bool has = false;
-    if (pairs != NULL && pairs->count > 0) {
+    if (plain && pairs->count > 0) {
         return add_dict(w, pairs, depth, err);
     }
-    if (items != NULL) {
-        TRY(has_tensor(w, node, depth, &has, err));
-    }
-    if (!has && w->name.size == 0 && pairs != NULL) {
+    TRY(has_tensor(w, node, depth, &has, err));
+    if (!has && w->name.size == 0 && plain) {
         return PAWL_OK; /* an empty dict has no entries */
     }
-    return has ? add_list(w, items, depth, err) : add_json(w, node, err);
+    if (!has) {
+        return add_json(w, node, err);
+    }
+    return pairs != NULL ? add_dict(w, pairs, depth, err)
+                         : add_sequence(w, node, items, depth, err);
 }
 
 static pawl_status add_node(walk *w, const pickle_node *node, int depth, pawl_error *err) {
@@ -377,11 +503,16 @@ static pawl_status add_node(walk *w, const pickle_node *node, int depth, pawl_er
 
 pawl_status torch_add_object(const torch_source *s, const pickle_node *root, const char *name,
                              pawl_error *err) {
-    walk w = {.s = s};
+    torch_sequences own = {.count = 0};
+    walk w = {.s = s, .sequences = s->sequences != NULL ? s->sequences : &own};
     pawl_status status = buffer_append(&w.name, name, strlen(name), err);
     if (status == PAWL_OK) {
         status = add_node(&w, root, 0, err);
     }
+    if (status == PAWL_OK) {
+        status = torch_sequences_add(&own, s->a, err);
+    }
+    torch_sequences_free(&own);
     if (status != PAWL_OK && status != PAWL_ENOMEM && err->entry[0] == '\0' && w.name.size > 0) {
         error_entry(err, (const char *)w.name.data);
     }

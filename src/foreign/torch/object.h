@@ -3,8 +3,9 @@
  * torch/object: what torch.save pickled, as entries: tensors, numbers, texts, and what is around
  * them. Where the bytes of storages are, the caller knows.
  *
- * A name is the way to a value: keys of dicts and places in lists, with "/" between. A list or
- * tuple without tensors is one value of JSON, and so is what is no data: None, a class, an object.
+ * A name is the way to a value: keys of dicts (keys.h) and places in lists, with "/" between. A list
+ * without tensors is one value of JSON, and so is what is no data: None, a class, an object. Texts
+ * and bytes that are larger than a value may be are tensors of U8, any other such thing is listed.
  */
 #ifndef FOREIGN_TORCH_OBJECT_H
 #define FOREIGN_TORCH_OBJECT_H
@@ -20,9 +21,12 @@ typedef struct torch_storage {
 } torch_storage;
 
 struct torch_tensor;
+struct torch_sequences;
 typedef struct torch_source {
     archive *a;
     uint64_t bytes; /* of the pickle */
+    /* Of all objects together, which the caller adds; NULL: torch_add_object does. */
+    struct torch_sequences *sequences;
     void *context;
     /* Finds a storage by its key. PAWL_EDAMAGED: there is none. */
     pawl_status (*find)(void *context, pickle_text key, torch_storage *out, pawl_error *err);
@@ -30,7 +34,7 @@ typedef struct torch_source {
     bool (*tensor)(void *context, const pickle_node *id, struct torch_tensor *out);
 } torch_source;
 
-/* pickle_knows: functions that torch.save uses. */
+/* pickle_knows: all but functions of Python itself that do more than to make a value. */
 bool torch_knows(const char *module, const char *name);
 /* Adds what is in the object. `name` is its own; "": it has none, and its keys are names. */
 pawl_status torch_add_object(const torch_source *s, const pickle_node *root, const char *name,
@@ -57,11 +61,15 @@ pawl_status torch_take_storage(const torch_source *s, const pickle_node *node, t
 bool torch_take_size(const pickle_node *node, int *ndim, int64_t out[PAWL_MAX_NDIM]);
 /* Of a dict: keys and values, in turn. NULL: it is none. */
 const pickle_items *torch_pairs_of(const pickle_node *node);
-/* NULL: it is no list, tuple, set or queue. */
+/* NULL: it is no list, tuple, set, size or queue. */
 const pickle_items *torch_items_of(const pickle_node *node);
-/* As JSON, whatever it is; what is larger than a value may be is a text that says so. Adds to
- * *visits how many nodes it saw. */
-pawl_status torch_put_json(const pickle_node *node, buffer *json, uint64_t *visits, pawl_error *err)
+/* Appends JSON, whatever it is; *fits is false, and nothing is appended, where that has more than
+ * `most` bytes, or is nested too deep. Adds to *visits how many nodes it saw. */
+pawl_status torch_put_json(const pickle_node *node, size_t most, buffer *json, bool *fits,
+                           uint64_t *visits, pawl_error *err) PAWL_MUST_CHECK;
+/* Appends bytes: a text or bytes as they are, and what _codecs.encode makes of a text whose
+ * characters are bytes, in protocol 2. *is: they are bytes. */
+pawl_status torch_take_bytes(const pickle_node *node, buffer *out, bool *is, pawl_error *err)
     PAWL_MUST_CHECK;
 
 #endif

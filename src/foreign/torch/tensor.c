@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors that torch.save pickled: calls of functions that would have made them of a storage. */
+#include "foreign/pickle/standard.h"
 #include "foreign/streams.h"
 #include "foreign/torch/object.h"
 #include "foreign/torch/types.h"
@@ -9,74 +10,9 @@
 
 #define UTILS "torch._utils"
 
-static const char *const rebuilds[] = {
-    "_rebuild_tensor",
-    "_rebuild_tensor_v2",
-    "_rebuild_tensor_v3",
-    "_rebuild_parameter",
-    "_rebuild_parameter_with_state",
-    "_rebuild_qtensor",
-    "_rebuild_sparse_tensor",
-    "_rebuild_sparse_csr_tensor",
-    "_rebuild_meta_tensor_no_storage",
-    "_rebuild_wrapper_subclass",
-    "_rebuild_device_tensor_from_numpy",
-    "_rebuild_device_tensor_from_cpu_tensor",
-    "_rebuild_nested_tensor",
-};
-
+/* What is not of Python itself is described, and never executed. */
 bool torch_knows(const char *module, const char *name) {
-    static const struct {
-        const char *module, *name;
-    } others[] = {
-        {"collections", "OrderedDict"},
-        {"collections", "defaultdict"},
-        {"collections", "Counter"},
-        {"collections", "deque"},
-        {"torch", "Size"},
-        {"torch", "device"},
-        {"torch.serialization", "_get_layout"},
-        {"torch._tensor", "_rebuild_from_type_v2"},
-        {"torch._tensor", "_rebuild_from_type"},
-        {"torch.storage", "_load_from_bytes"},
-        {"torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING"},
-        {"_codecs", "encode"},
-        {"builtins", "set"},
-        {"builtins", "frozenset"},
-        {"builtins", "complex"},
-        {"builtins", "bytearray"},
-        {"builtins", "slice"},
-        {"builtins", "range"},
-        {"__builtin__", "set"},
-        {"__builtin__", "bytearray"},
-        {"__builtin__", "complex"},
-        {"copyreg", "_reconstructor"},
-        {"copy_reg", "_reconstructor"},
-        {"datetime", "datetime"},
-        {"datetime", "timedelta"},
-        {"pathlib", "PosixPath"},
-        {"pathlib", "Path"},
-        {"pathlib", "PurePosixPath"},
-        {"pathlib", "WindowsPath"},
-        {"pathlib._local", "PosixPath"},
-        {"uuid", "UUID"},
-        {"numpy", "dtype"},
-        {"numpy.core.multiarray", "scalar"},
-        {"numpy.core.multiarray", "_reconstruct"},
-        {"numpy._core.multiarray", "scalar"},
-        {"numpy._core.multiarray", "_reconstruct"},
-    };
-    for (size_t i = 0; strcmp(module, UTILS) == 0 && i < ARRAY_LENGTH(rebuilds); i++) {
-        if (strcmp(name, rebuilds[i]) == 0) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
-        if (strcmp(module, others[i].module) == 0 && strcmp(name, others[i].name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return pickle_is_standard(module) ? pickle_is_harmless(module, name) : !pickle_leads_away(name);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */

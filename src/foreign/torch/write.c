@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes files as torch.save makes them: a zip of a pickle and the bytes of each storage. */
 #include "foreign/torch/write.h"
+#include "foreign/torch/nest.h"
 #include "foreign/torch/types.h"
+#include "foreign/torch/value.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 64u
@@ -12,6 +13,14 @@
 const char *torch_refuses(const writer_item *item) {
     bool fits = item->kind != PAWL_KIND_TENSOR || torch_type_of(item->dtype) != NULL;
     return fits ? NULL : "PyTorch has no such type";
+}
+
+const char *torch_changes(const writer_item *item) {
+    bool exact = item->kind != PAWL_KIND_JSON || strcmp(item->name, TORCH_SEQUENCES) == 0 ||
+                 torch_json_is_exact((const char *)item->value, item->value_bytes);
+    return exact
+               ? NULL
+               : "as a dict that describes it: torch.load(weights_only=True) makes no such object";
 }
 
 /* ---- what is pickled ------------------------------------------------------------------------ */
@@ -108,190 +117,10 @@ pawl_status torch_put_value(buffer *p, const writer_item *item, pawl_error *err)
     case PAWL_KIND_STRING:
         return pickle_text(p, (const char *)item->value, item->value_bytes, err);
     case PAWL_KIND_JSON:
-        return pickle_json(p, (const char *)item->value, item->value_bytes, err);
+        return torch_put_python(p, (const char *)item->value, item->value_bytes, err);
     default:
         return pickle_bytes(p, item->value, item->value_bytes, err);
     }
-}
-
-/* ---- nested dicts --------------------------------------------------------------------------- */
-
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-void torch_unescape(char *name) {
-    size_t n = strlen(name);
-    size_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        bool two = name[i] == '%' && i + 2 < n;
-        int high = two ? hex_digit(name[i + 1]) : -1;
-        int low = two ? hex_digit(name[i + 2]) : -1;
-        bool escaped = high >= 0 && high < 8 && low >= 0 && (high > 0 || low > 0);
-        if (escaped) {
-            name[at++] = (char)(high * 16 + low);
-            i += 2;
-        } else {
-            name[at++] = name[i];
-        }
-    }
-    name[at] = '\0';
-}
-
-static pawl_status put_key(buffer *p, const char *text, size_t n, pawl_error *err) {
-    char key[PAWL_MAX_NAME_BYTES + 1];
-    memcpy(key, text, n);
-    key[n] = '\0';
-    torch_unescape(key);
-    return put_word(p, key, err);
-}
-
-typedef struct nesting {
-    buffer *pickle;
-    pickle_memo memo; /* of it */
-    const writer_job *job;
-    const char *open;  /* a name that begins with the path of the innermost dict that is open */
-    size_t open_bytes; /* of that path; with a "/" at its end, unless it is empty */
-    size_t tensors;
-} nesting;
-
-/* Does some other item have the name that a dict would need? Then there is none, and "/" is part
- * of a key. */
-static bool is_an_item(const nesting *n, const char *name, size_t length) {
-    size_t low = 0;
-    size_t high = n->job->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const char *other = n->job->items[middle].name;
-        int order = strncmp(other, name, length);
-        order = order == 0 && other[length] != '\0' ? 1 : order;
-        if (order == 0) {
-            return true;
-        }
-        low = order < 0 ? middle + 1 : low;
-        high = order < 0 ? high : middle;
-    }
-    return false;
-}
-
-static pawl_status close_dict(nesting *n, pawl_error *err) {
-    size_t at = n->open_bytes - 1; /* of the "/" */
-    do {
-        while (at > 0 && n->open[at - 1] != '/') {
-            at--;
-        }
-        if (at > 0 && is_an_item(n, n->open, at - 1)) {
-            at--; /* that "/" is part of a key */
-            continue;
-        }
-        break;
-    } while (at > 0);
-    n->open_bytes = at;
-    return pickle_put(n->pickle, PICKLE_SETITEMS, err);
-}
-
-/* Opens the dicts that the name is in. *key is where its own key begins. */
-static pawl_status open_dicts(nesting *n, const char *name, const char **key, pawl_error *err) {
-    const char *begin = name + n->open_bytes;
-    for (const char *slash = strchr(begin, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        if (is_an_item(n, name, (size_t)(slash - name))) {
-            continue;
-        }
-        TRY(put_key(n->pickle, begin, (size_t)(slash - begin), err));
-        TRY(pickle_put(n->pickle, PICKLE_EMPTY_DICT, err));
-        TRY(pickle_put(n->pickle, PICKLE_MARK, err));
-        begin = slash + 1;
-        n->open_bytes = (size_t)(begin - name);
-    }
-    n->open = name;
-    *key = begin;
-    return PAWL_OK;
-}
-
-static pawl_status put_item(nesting *n, const writer_item *item, pawl_error *err) {
-    const char *key;
-    while (n->open_bytes > 0 && strncmp(n->open, item->name, n->open_bytes) != 0) {
-        TRY(close_dict(n, err));
-    }
-    TRY(open_dicts(n, item->name, &key, err));
-    TRY(put_key(n->pickle, key, strlen(key), err));
-    return item->kind == PAWL_KIND_TENSOR
-               ? torch_put_tensor(n->pickle, &n->memo, item, n->tensors++, err)
-               : torch_put_value(n->pickle, item, err);
-}
-
-/* ---- keys that would be the same ------------------------------------------------------------ */
-
-#define SEPARATOR '\xff' /* no byte of a name, nor of a key */
-
-/* The keys on the way to an item, as one text. */
-static char *path_of(const nesting *n, const char *name, arena *memory) {
-    char *path = arena_strdup(memory, name);
-    for (char *slash = path != NULL ? strchr(path, '/') : NULL; slash != NULL;
-         slash = strchr(slash + 1, '/')) {
-        *slash = is_an_item(n, name, (size_t)(slash - path)) ? '/' : SEPARATOR;
-    }
-    if (path != NULL) {
-        torch_unescape(path);
-    }
-    return path;
-}
-
-static int by_path(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Names differ, but "a%2Fb" and "a/b" may become one key. */
-static pawl_status check_paths(const nesting *n, arena *memory, pawl_error *err) {
-    size_t count = n->job->count;
-    AUTOFREE char **paths = mem_calloc(count + 1, sizeof(*paths));
-    if (paths == NULL) {
-        return error_nomem(err, count * sizeof(*paths));
-    }
-    for (size_t i = 0; i < count; i++) {
-        paths[i] = path_of(n, n->job->items[i].name, memory);
-        if (paths[i] == NULL) {
-            return error_nomem(err, PAWL_MAX_NAME_BYTES);
-        }
-    }
-    if (count > 1) {
-        qsort(paths, count, sizeof(*paths), by_path);
-    }
-    for (size_t i = 1; i < count; i++) {
-        if (strcmp(paths[i - 1], paths[i]) == 0) {
-            for (char *at = paths[i]; *at != '\0'; at++) {
-                *at = *at == SEPARATOR ? '/' : *at;
-            }
-            error_set(err, PAWL_EUSAGE, "two entries would have one key in PyTorch");
-            error_entry(err, paths[i]);
-            error_next(err, "give one of them another name (rename)");
-            return PAWL_EUSAGE;
-        }
-    }
-    return PAWL_OK;
-}
-
-static pawl_status check_keys(const writer_job *job, pawl_error *err) {
-    const nesting n = {.job = job};
-    arena memory = {0};
-    pawl_status status = check_paths(&n, &memory, err);
-    arena_free(&memory);
-    return status;
-}
-
-static pawl_status make_pickle(const writer_job *job, buffer *pickle, pawl_error *err) {
-    nesting n = {.pickle = pickle, .job = job};
-    TRY(pickle_begin(pickle, err));
-    TRY(pickle_put(pickle, PICKLE_EMPTY_DICT, err));
-    TRY(pickle_put(pickle, PICKLE_MARK, err));
-    for (size_t i = 0; i < job->count; i++) {
-        TRY(put_item(&n, &job->items[i], err));
-    }
-    while (n.open_bytes > 0) {
-        TRY(close_dict(&n, err));
-    }
-    TRY(pickle_put(pickle, PICKLE_SETITEMS, err));
-    return pickle_end(pickle, err);
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -330,9 +159,12 @@ static pawl_status write_storages(const writer_job *job, zip_writer *z, pawl_err
 pawl_status torch_write(const writer_job *job, pawl_error *err) {
     CLEANUP(output_close) output out = {0};
     CLEANUP(buffer_free) buffer pickle = {0};
-    TRY(check_keys(job, err));
+    CLEANUP(nest_end) nest n = {.items = NULL};
+    TRY(nest_begin(&n, job, err));
     TRY(writer_begin_all(job, err));
-    TRY(make_pickle(job, &pickle, err));
+    TRY(pickle_begin(&pickle, err));
+    TRY(nest_put_all(&n, &pickle, err));
+    TRY(pickle_end(&pickle, err));
     TRY(output_open(&out, job, job->name, writer_tensor_bytes(job), err));
     CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);
     TRY(torch_begin(&z, &pickle, err));

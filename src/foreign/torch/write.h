@@ -3,8 +3,7 @@
  * torch/write: files as torch.save makes them, which torch.load reads with weights_only=True, and
  * with mmap=True.
  *
- * A name becomes nested dicts: what is before each "/" is a key. Values are Python's own; those of
- * JSON are dicts, lists and so on.
+ * Names become nested dicts and lists (nest.h), values Python's own, and JSON what it was (value.h).
  */
 #ifndef FOREIGN_TORCH_WRITE_H
 #define FOREIGN_TORCH_WRITE_H
@@ -13,12 +12,11 @@
 #include "foreign/writer.h"
 #include "foreign/zip/write.h"
 
-/* writer_format.refuses, write */
+/* writer_format.refuses, changes, write */
 const char *torch_refuses(const writer_item *item);
+const char *torch_changes(const writer_item *item);
 pawl_status torch_write(const writer_job *job, pawl_error *err) PAWL_MUST_CHECK;
 
-/* A component of a name becomes the key that it was before it was escaped (archive_escape_name). */
-void torch_unescape(char *name);
 /* Pushes a dense tensor whose bytes are the storage `number` of the same file. The memo is that of
  * the pickle. */
 pawl_status torch_put_tensor(buffer *pickle, pickle_memo *memo, const writer_item *item,

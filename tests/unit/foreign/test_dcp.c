@@ -115,7 +115,8 @@ static void test_a_tensor_is_put_together_of_its_chunks(void **state) {
     }
     assert_ok(open_dcp(*state, &whole, &w, &err), &err);
     assert_string_equal(w->format, "PyTorch DCP");
-    assert_int_equal(w->entries, 2);
+    assert_int_equal(w->entries, 3);
+    assert_entry(w, "__sequences__", "json {\"list\":[\"model/a%2Fb\"]}");
     assert_entry(w, "model/a%2Fb/7", "F32 [24] 2 parts");
     assert_tensor(w, "model/a%2Fb/7", expected);
     assert_entry(w, "o/lr", "float64 0.5");

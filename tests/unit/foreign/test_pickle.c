@@ -88,6 +88,7 @@ static void show(buffer *b, const pickle_node *node, int depth) {
         show_items(b, "{", &node->items, "}", depth);
         break;
     case PICKLE_SET:
+    case PICKLE_FROZENSET:
         show_items(b, "<", &node->items, ">", depth);
         break;
     case PICKLE_GLOBAL:

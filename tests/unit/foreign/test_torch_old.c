@@ -251,7 +251,8 @@ static void test_a_tar(void **state) {
     struct source *w;
     make_tar(&b, &whole);
     assert_ok(open_tar(*state, &b, &w, &err), &err);
-    assert_int_equal(w->entries, 4);
+    assert_int_equal(w->entries, 5);
+    assert_entry(w, "__sequences__", "json {\"list\":[\"l\"]}");
     assert_tensor(w, "w", transposed);
     assert_tensor(w, "again", transposed);
     assert_tensor(w, "l/0", transposed);
