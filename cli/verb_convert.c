@@ -59,11 +59,13 @@ static void put_item(json *j, const pawl_convert_item *item) {
     json_close(j);
 }
 
-/* Of what is done, and not only planned, what is dropped is all that is told. */
+/* Of what is done, and not only planned, what is dropped is all that is told; as JSON also what is
+ * not written as what it is. */
 static void on_item(void *context, const pawl_convert_item *item) {
     const conversion *c = context;
     if (c->out->as_json) {
-        if (c->dry_run || item->fate == PAWL_DROPPED) {
+        if (c->dry_run || item->fate == PAWL_DROPPED ||
+            (item->fate == PAWL_CONVERTED && item->why != NULL)) {
             put_item(&c->out->json, item);
         }
     } else if (c->rows != NULL) {
@@ -97,6 +99,7 @@ static void put_totals(const conversion *c, const char *path) {
     json_put_uint(j, "bytes", r->bytes);
     json_put_uint(j, "overflows", r->overflows);
     json_put_text(j, "unverified", r->unverified);
+    json_put_uint(j, "described", r->described);
 }
 
 static void print_totals(const conversion *c, const char *path) {
@@ -114,6 +117,11 @@ static void print_totals(const conversion *c, const char *path) {
                     "%" PRIu64 " numbers were too large for their new type, and became "
                     "infinite",
                     r->overflows);
+    }
+    if (r->described > 0) {
+        output_line(c->out, "%s written as what describes %s%s",
+                    text_count(values, r->described, "value", "values"),
+                    r->described == 1 ? "it" : "them", c->dry_run ? "" : " (--dry-run names them)");
     }
     if (r->unverified != NULL && !c->dry_run) {
         output_line(c->out, "of what was read, %s", r->unverified);

@@ -27,7 +27,8 @@ typedef struct pawl_convert_item {
     const pawl_entry_info *from;
     const char *name; /* CONVERTED: in the new checkpoint */
     pawl_dtype dtype; /* CONVERTED, tensors: there */
-    const char *why;  /* DROPPED: a clause; otherwise NULL */
+    /* A clause. DROPPED: why. CONVERTED: as what else than what it is, or NULL. */
+    const char *why;
 } pawl_convert_item;
 
 /* The functions are called on the caller's thread, and must not use the checkpoint. */
@@ -68,6 +69,7 @@ typedef struct pawl_convert_result {
     /* As of pawl_verify_result: what nothing in the source can show; NULL: it has checksums of all.
      * Lives until the checkpoint is closed. */
     const char *unverified;
+    uint64_t described; /* of the values: written as what describes them, and not as what they are */
 } pawl_convert_result;
 
 /* The formats that can be written, separated by ", ". */

@@ -536,6 +536,7 @@ class ConvertResult(Struct):
         ("bytes", c_uint64),
         ("overflows", c_uint64),
         ("unverified", c_char_p),
+        ("described", c_uint64),
     ]
 
 

@@ -30,7 +30,7 @@ class Converted:
         entry: as it was.
         name: its new name, where it is converted; else None.
         dtype: the new dtype of a tensor that is converted; else None.
-        why: it is dropped; else None.
+        why: it is dropped, or as what else it is there; else None.
     """
 
     fate: str
@@ -56,6 +56,7 @@ class Conversion:
         bytes: of the tensors, as they were written.
         overflows: numbers that a cast made infinite.
         unverified: what nothing in the source could show; None: every byte was compared with a checksum.
+        described: values that were written as what describes them, and not as what they are.
     """
 
     format: str
@@ -69,6 +70,7 @@ class Conversion:
     bytes: int
     overflows: int
     unverified: str | None
+    described: int
 
 
 def formats() -> tuple[str, ...]:
@@ -195,4 +197,5 @@ def _convert(checkpoint: Checkpoint, path: bytes, options: _abi.ConvertOptions, 
             bytes=result.bytes,
             overflows=result.overflows,
             unverified=decode(result.unverified),
+            described=result.described,
         )

@@ -199,8 +199,10 @@ static pawl_status plan_entry(planning *p, const pawl_entry_info *from, pawl_err
         tell(p, PAWL_DROPPED, from, NULL, why);
         return PAWL_OK;
     }
+    const char *as = p->to != NULL && p->to->changes != NULL ? p->to->changes(&to) : NULL;
     count_item(p, &item, &to, strcmp(to.name, from->name) != 0);
-    tell(p, PAWL_CONVERTED, from, &to, NULL);
+    p->result->described += as != NULL;
+    tell(p, PAWL_CONVERTED, from, &to, as);
     TRY(copy_item(p, from, &item, &to, err));
     return add_item(plan, &item, &to, err);
 }

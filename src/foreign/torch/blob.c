@@ -11,6 +11,13 @@
 #define MEMBER_CHARS 1200u
 #define MOST_KEY     100u
 
+#define NO_CHECKSUMS                                                                               \
+    "checked: the zip, and that every byte can be read; not checked: the values of tensors, for "  \
+    "the file was written without checksums (set_crc32_options)"
+#define NOT_ALL_CHECKSUMS                                                                          \
+    "not checked: the values of tensors whose storage has no checksum: torch.save left them out "  \
+    "(skip_data)"
+
 /* The prefix is what the first member is in; readers of PyTorch take it from there, too. */
 static bool take_prefix(const zip_directory *d, char out[1024]) {
     const char *slash = d->count > 0 ? strchr(d->members[0].name, '/') : NULL;
@@ -90,6 +97,26 @@ static pawl_status read_part(void *context, uint64_t offset, void *to, size_t n,
     return b->in.read_at(b->in.context, b->at + offset, to, n, err);
 }
 
+/* PyTorch writes zeros for checksums that it does not compute: of all members where
+ * set_crc32_options(False) says so, of storages that skip_data left to be filled in. */
+static void find_unsummed(torch_blob *b) {
+    bool all = true;
+    bool any = false;
+    size_t n = strlen(b->prefix);
+    for (size_t i = 0; i < b->zip->count; i++) {
+        all = all && b->zip->members[i].crc32 == 0;
+    }
+    for (size_t i = 0; i < b->zip->count; i++) {
+        zip_member *m = &b->zip->members[i];
+        bool storage = strncmp(m->name, b->prefix, n) == 0 && strncmp(m->name + n, "data/", 5) == 0;
+        m->unsummed = m->crc32 == 0 && m->bytes > 0 && (all || storage);
+        any = any || m->unsummed;
+    }
+    if (any) {
+        b->a->base.unverified = all ? NO_CHECKSUMS : NOT_ALL_CHECKSUMS;
+    }
+}
+
 static pawl_status read_zip(torch_blob *b, pawl_error *err) {
     TRY(zip_read(&b->bytes, b->zip, err));
     b->a->base.reads.reads += 2;
@@ -100,6 +127,7 @@ static pawl_status read_zip(torch_blob *b, pawl_error *err) {
     if (find_member(b->zip, b->prefix, "constants.pkl") != NULL) {
         return is_a_program(err);
     }
+    find_unsummed(b);
     const zip_member *m = find_member(b->zip, b->prefix, "data.pkl");
     if (m == NULL) {
         return error_set(err, PAWL_EDAMAGED, "the zip has no member data.pkl");

@@ -22,6 +22,7 @@ typedef struct zip_member {
     uint32_t crc32;               /* of its bytes, unpacked: IEEE 802.3 */
     uint16_t name_bytes;
     bool deflated;  /* else stored */
+    bool unsummed;  /* zip_read never says it: who knows that crc32 is no checksum sets it */
     bool described; /* sizes and checksum are not in the local header, but behind the bytes */
 } zip_member;
 

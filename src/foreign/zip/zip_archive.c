@@ -15,7 +15,7 @@ pawl_status zip_add_stream(archive *a, uint32_t file, uint64_t at, const zip_mem
                                   .packed_bytes = m->packed_bytes,
                                   .bytes = m->bytes,
                                   .packing = STREAM_DEFLATE,
-                                  .summed = true,
+                                  .summed = !m->unsummed,
                                   .crc32 = m->crc32};
     *offset = 0;
     return stream_add_packed(a, &packed, stream, err);
