@@ -313,11 +313,11 @@ static void escape_byte(char *out, size_t *at, unsigned char byte) {
  * a single %, which stands for nothing. */
 static bool is_bad_component(const char *name, size_t n, size_t at, bool key) {
     size_t end = at;
-    while (end < n && (key || name[end] != '/')) {
+    while (end < n && name[end] != '/') {
         end++;
     }
     size_t length = end - at;
-    return length == 0 ||
+    return (length == 0 && (!key || n == 0)) || /* in a key "/" is escaped */
            (name[at] == '.' && (length == 1 || (length == 2 && name[at + 1] == '.')));
 }
 

@@ -147,7 +147,7 @@ def name_twice(scene: Scene) -> Path:
 
 @case
 def names_that_become_one(scene: Scene) -> Path:
-    """The keys 1 and "1"."""
+    """The keys 1 and "1", which are two names."""
     of = tensor(storage("0", 4), [4], [1])
     body = b"}(" + number(1) + of + text("1") + of + b"u"
     return scene.put("model.pt", torch_file(body, {"0": bytes(16)}))

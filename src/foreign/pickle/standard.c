@@ -122,7 +122,23 @@ bool pickle_is_standard(const char *module) {
     return is_module(module, strcspn(module, "."));
 }
 
-bool pickle_leads_away(const char *name) {
+/* Letters, digits, "_" and "-", the "<locals>" of functions, and what is not of ASCII. */
+static bool is_plain(const char *name) {
+    static const char others[] = "_.-<>";
+    for (; *name != '\0'; name++) {
+        uint8_t c = (uint8_t)*name;
+        bool letter = (c | 0x20u) >= 'a' && (c | 0x20u) <= 'z';
+        if (!letter && (c < '0' || c > '9') && c < 0x80 && strchr(others, c) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool pickle_leads_away(const char *module, const char *name) {
+    if (!is_plain(module) || !is_plain(name)) {
+        return true;
+    }
     bool dotted = strchr(name, '.') != NULL;
     while (dotted && *name != '\0') {
         size_t n = strcspn(name, ".");

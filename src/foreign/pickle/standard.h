@@ -12,8 +12,8 @@
 /* Is "os.path" a module of Python, or in one? */
 bool pickle_is_standard(const char *module);
 /* Does a name with dots go through a module of Python, or what every object has ("os.system",
- * "f.__globals__")? */
-bool pickle_leads_away(const char *name);
+ * "f.__globals__")? Or is it no name at all? */
+bool pickle_leads_away(const char *module, const char *name);
 /* Of a function of Python: does it only make a value? */
 bool pickle_is_harmless(const char *module, const char *name);
 
