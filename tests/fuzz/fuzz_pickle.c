@@ -73,8 +73,13 @@ static void check_tree(const pickle_tree *tree, size_t size) {
     for (uint32_t i = 0; i < tree->outside.count; i++) {
         FUZZ_CHECK(tree->outside.nodes[i]->kind == PICKLE_OUTSIDE);
     }
-    FUZZ_CHECK(torch_put_json(tree->root, &json, &visits, &err) == PAWL_OK);
-    FUZZ_CHECK(json.size <= ARCHIVE_VALUE_BYTES);
+    bool fits = false;
+    FUZZ_CHECK(torch_put_json(tree->root, ARCHIVE_VALUE_BYTES, &json, &fits, &visits, &err) ==
+               PAWL_OK);
+    FUZZ_CHECK(json.size <= ARCHIVE_VALUE_BYTES && fits == (json.size > 0));
+    if (!fits) {
+        return;
+    }
     json_reader r = json_reader_of((const char *)json.data, json.size);
     json_span whole;
     FUZZ_CHECK(json_skip(&r, &whole) == PAWL_OK && json_end(&r) == PAWL_OK);
