@@ -74,7 +74,7 @@ static void list_opened(output *out, const pawl_checkpoint_info *about) {
     }
 }
 
-bool about_list(output *out, const char *path, int *code) {
+bool about_list(output *out, const char *path, bool alone, int *code) {
     SCOPED(scoped_checkpoint) pawl_checkpoint *checkpoint = NULL;
     pawl_checkpoint_info about = {.struct_size = sizeof about};
     const pawl_open_options options = output_open_options(out);
@@ -87,11 +87,11 @@ bool about_list(output *out, const char *path, int *code) {
     }
     if (status == PAWL_OK) {
         list_opened(out, &about);
-    } else if (status != PAWL_ENOTFOUND) {
+    } else if (status != PAWL_ENOTFOUND && alone) {
         out->err = err; /* there are weights, or should be, and something is wrong with them */
         *code = output_fail(out);
         out->err = first;
     }
     pawl_error_free(err);
-    return status != PAWL_ENOTFOUND;
+    return status == PAWL_OK || (status != PAWL_ENOTFOUND && alone);
 }

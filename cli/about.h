@@ -12,7 +12,8 @@ char *about_origin(const pawl_checkpoint_info *about);
 /* The member "step": null where there is none. */
 void about_json_step(json *j, int64_t step);
 /* pawl ls of a path that is no run: weights of another tool. `code` is what the verb returns. False
- * where there are none: nothing was printed, and out->err is as it was. */
-bool about_list(output *out, const char *path, int *code);
+ * where there are none, or where they cannot be opened and are not `alone` there: nothing was
+ * printed, and out->err is as it was. */
+bool about_list(output *out, const char *path, bool alone, int *code);
 
 #endif

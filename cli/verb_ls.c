@@ -173,11 +173,27 @@ static bool is_damaged(const pawl_catalog *catalog) {
     return false;
 }
 
-/* What is there where there is no run. */
+/* May all that was found be one checkpoint: files of one directory, and not several checkpoints of
+ * TensorFlow, of which the newest would be opened? */
+static bool may_be_one(const pawl_survey *survey) {
+    size_t count = pawl_survey_count(survey);
+    size_t of_tensorflow = 0;
+    for (size_t i = 0; i < count; i++) {
+        const pawl_found *f = pawl_survey_get(survey, i);
+        of_tensorflow += f->format != NULL && strcmp(f->format, "TensorFlow") == 0;
+        if (count > 1 && (strchr(f->path, '/') != NULL || of_tensorflow > 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is there where there is no run. Of several files one that is damaged hides no other. */
 static int list_others(output *out, const char *path) {
     SCOPED(scoped_survey) pawl_survey *survey = ls_below_look(out, path);
     int code = EXIT_FAILED;
-    if (pawl_survey_count(survey) <= 1 && about_list(out, path, &code)) {
+    bool alone = pawl_survey_count(survey) <= 1;
+    if (may_be_one(survey) && about_list(out, path, alone, &code)) {
         return code;
     }
     return pawl_survey_count(survey) > 0 ? ls_below_print(out, survey) : output_fail(out);

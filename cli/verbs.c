@@ -222,8 +222,8 @@ const verb verbs[] = {
         .options = COMMON | OPTION_TO | OPTION_ONLY | OPTION_RENAME | OPTION_CAST | OPTION_DROP |
                    OPTION_SHARD_SIZE | OPTION_DRY_CONVERT | OPTION_FULL | OPTION_NO_PROGRESS,
         .examples = {{"pawl convert runs/7 model.safetensors", "the newest checkpoint"},
-                     {"pawl convert --only model --rename model= --rename /=. --cast BF16 runs/7 m.pt",
-                      "the model alone, for PyTorch, smaller"},
+                     {"pawl convert --only model --rename model= --rename /=. runs/7 m.pt",
+                      "the model alone, for PyTorch"},
                      {"pawl convert --to safetensors --shard-size 5GB runs/7 hf",
                       "in several files, with an index"},
                      {"pawl convert weights.gguf runs/9", "a run that begins with these weights"}},

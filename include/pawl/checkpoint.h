@@ -175,8 +175,8 @@ PAWL_API void pawl_entries_free(pawl_entries *entries);
 /*
  * Reads one slice of a tensor: `extent` elements per dimension from `offset` on (both NULL: all of
  * it), dense and row-major into `to`, of exactly `to_bytes` bytes. Only blocks that hold the slice
- * are read, and verified if the format has checksums of parts of a tensor (a run, Orbax, some of
- * HDF5); those of whole tensors pawl_checkpoint_restore and _verify compare. PAWL_ENOTFOUND names near misses; PAWL_EUSAGE: no
+ * are read, and verified if the format has checksums of parts of a tensor; those of whole tensors
+ * pawl_checkpoint_restore and _verify compare. PAWL_ENOTFOUND names near misses; PAWL_EUSAGE: no
  * tensor, a slice that is not within it, or another size; PAWL_EDAMAGED names file and bytes.
  */
 PAWL_API pawl_status pawl_checkpoint_read(pawl_checkpoint *checkpoint, const char *name,
@@ -235,11 +235,9 @@ PAWL_API pawl_status pawl_checkpoint_read_rank(pawl_checkpoint *checkpoint, cons
                                                pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Restores a state without owning the run. `options->step` is ignored.
- *
- * Files of PyTorch, DCP, TensorFlow, NumPy and Keras have one checksum of each tensor: it is
- * compared when all of it was read. So after PAWL_EDAMAGED damaged bytes may be in the tensors, as
- * the error says; of a run they never are.
+ * Restores a state without owning the run. `options->step` is ignored. Where a format has one
+ * checksum of each tensor (PyTorch, DCP, TensorFlow, NumPy, Keras) it is compared when all was read:
+ * after PAWL_EDAMAGED damaged bytes may be in the tensors, as the error says; of a run never.
  *
  * With `options->group` the call is collective, as pawl_restore is, for any number of ranks,
  * whoever owns the run: each has opened the same checkpoint (R11: otherwise PAWL_EMISMATCH names

@@ -26,10 +26,10 @@ typedef enum pawl_policy {
 /*
  * In names of the checkpoint that are `from` or begin with `from`/, `from` is replaced by `to`. An
  * empty `from` matches every name and puts `to`/ in front of it. An empty `to` removes `from`/.
- * Both empty: nothing changes. {"/", "."} makes every "/" of a name a ".", as PyTorch has its names,
- * {".", "/"} the other way round: after the first other rule that fits. PAWL_EUSAGE: NULL, a `from` that no name can begin with (such as
- * "a/"), and a rule whose result is not a valid name, such as an empty one. An element of an array,
- * whose user says how large each is.
+ * Both empty: nothing changes. {"/", "."} makes every "/" of a name a ".", as names of PyTorch have
+ * it, {".", "/"} the other way round: after the first other rule that fits. PAWL_EUSAGE: NULL, a
+ * `from` that no name can begin with (such as "a/"), and a rule whose result is not a valid name,
+ * such as an empty one. An element of an array, whose user says how large each is.
  */
 typedef struct pawl_rename {
     const char *from;
