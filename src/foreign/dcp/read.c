@@ -267,7 +267,9 @@ static pawl_status put_component(reading *r, buffer *name, const pickle_node *ke
     if (key->kind != PICKLE_TEXT && key->kind != PICKLE_INT) {
         return not_as_dcp(r, "a path has a component that is neither text nor number", err);
     }
-    return torch_name_key(key, above == 0 && pickle_says(key, TORCH_SEQUENCES), name, &visits, err);
+    bool alone = r->metadata->items.count == 2 && pickle_says(key, "object");
+    bool whole = above == 0 && (alone || pickle_says(key, TORCH_SEQUENCES));
+    return torch_name_key(key, whole, name, &visits, err);
 }
 
 static pawl_status make_name(reading *r, pickle_text fqn, buffer *name, pawl_error *err) {

@@ -105,16 +105,104 @@ static bool is_one(const writing *w, size_t low, size_t high, size_t prefix) {
     return true;
 }
 
+/* ---- what DCP takes apart, in a value ------------------------------------------------------- */
+
+/* A dict, and none that is described. */
+static bool is_dict(json_span span) {
+    json_span tag = {NULL, 0};
+    json_field field = {.key = "$", .to = &tag, .type = FIELD_ANY};
+    json_reader r = json_reader_of(span.text, span.n);
+    return json_peek(&r) == '{' && json_fields(span.text, span.n, &field, 1) &&
+           field.found == FIELD_ABSENT;
+}
+
+/* A list with a dict in it, or in a list that is in it. */
+static bool has_dict(json_span list) {
+    json_reader r = json_reader_of(list.text, list.n);
+    json_span one;
+    bool more = json_peek(&r) == '[' && json_enter(&r, '[') == PAWL_OK;
+    r.nul = true;
+    while (more && json_element(&r, &more) == PAWL_OK && more && json_skip(&r, &one) == PAWL_OK) {
+        if (is_dict(one) || has_dict(one)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pawl_status add_part(writing *w, size_t i, json_span span, pawl_error *err);
+
+static pawl_status add_elements(writing *w, size_t i, json_span list, pawl_error *err) {
+    json_reader r = json_reader_for(list.text, list.n, 0, "value", err);
+    size_t fqn = w->fqn.size;
+    size_t path = w->path.size;
+    r.nul = true;
+    TRY(json_enter(&r, '['));
+    for (int64_t place = 0;; place++) {
+        char text[DECIMAL_DIGITS + 1];
+        json_span one;
+        bool more = false;
+        TRY(json_element(&r, &more));
+        if (!more) {
+            return PAWL_OK;
+        }
+        TRY(json_skip(&r, &one));
+        TRY(go_to(w, text, text_decimal(text, (uint64_t)place), err));
+        TRY(pickle_int(&w->path, place, err));
+        TRY(add_part(w, i, one, err));
+        go_back(w, fqn, path);
+    }
+}
+
+static pawl_status add_members(writing *w, size_t i, json_span dict, pawl_error *err) {
+    CLEANUP(buffer_free) buffer key = {0};
+    json_reader r = json_reader_for(dict.text, dict.n, 0, "value", err);
+    size_t fqn = w->fqn.size;
+    size_t path = w->path.size;
+    TRY(json_enter(&r, '{'));
+    for (;;) {
+        json_span one;
+        bool more = false;
+        TRY(json_key(&r, &key, &more, err));
+        if (!more) {
+            return PAWL_OK;
+        }
+        TRY(json_skip(&r, &one));
+        const char *text = key.size > 0 ? (const char *)key.data : "";
+        TRY(go_to(w, text, key.size, err));
+        TRY(pickle_text(&w->path, text, key.size, err));
+        TRY(add_part(w, i, one, err));
+        go_back(w, fqn, path);
+    }
+}
+
+static pawl_status add_part(writing *w, size_t i, json_span span, pawl_error *err) {
+    const unit found = {.low = i, .high = i + 1, .json = span};
+    bool empty = span.n < 4 && span.text[span.n - 1] == '}';
+    if (is_dict(span) && !empty) {
+        return add_members(w, i, span, err);
+    }
+    return has_dict(span) ? add_elements(w, i, span, err) : add_unit(w, &found, err);
+}
+
+static pawl_status add_leaf(writing *w, size_t i, pawl_error *err) {
+    const writer_item *item = &w->nest.items[i];
+    const unit found = {.low = i, .high = i + 1};
+    json_span span = {(const char *)item->value, item->value_bytes};
+    bool apart = item->kind == PAWL_KIND_JSON && has_dict(span) &&
+                 memchr(span.text, 0, span.n) == NULL && strstr(span.text, "\\u0000") == NULL;
+    return apart ? add_elements(w, i, span, err) : add_unit(w, &found, err);
+}
+
 static pawl_status find_units(writing *w, size_t low, size_t high, size_t prefix, bool list,
                               pawl_error *err);
 
 static pawl_status find_unit(writing *w, size_t low, size_t high, size_t prefix, bool leaf,
                              pawl_error *err) {
     const nest *n = &w->nest;
-    unit found = {.low = low, .high = high, .prefix = prefix};
+    const unit found = {.low = low, .high = high, .prefix = prefix};
     if (leaf) {
-        found.prefix = 0;
-        return add_unit(w, &found, err);
+        return add_leaf(w, low, err);
     }
     torch_sequence kind = torch_sequence_of(&n->sequences, n->items, low, high, prefix);
     bool one = kind == TORCH_TUPLE || kind == TORCH_SET ||
@@ -364,7 +452,7 @@ static pawl_status put_path(const writing *w, buffer *p, const unit *u, pawl_err
 /* NULL: it is no tensor. */
 static const writer_item *tensor_of(const writing *w, const unit *u) {
     const writer_item *item = &w->nest.items[u->low];
-    return u->prefix == 0 && item->kind == PAWL_KIND_TENSOR ? item : NULL;
+    return u->prefix == 0 && u->json.n == 0 && item->kind == PAWL_KIND_TENSOR ? item : NULL;
 }
 
 static pawl_status put_storage_of(const writing *w, buffer *p, const unit *u, pawl_error *err) {

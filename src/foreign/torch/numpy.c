@@ -72,6 +72,20 @@ typedef struct array {
     const pickle_node *raw;
 } array;
 
+/* _frombuffer(bytes, dtype, shape, order), of protocol 5. */
+static bool take_buffer(const pickle_node *node, array *out) {
+    bool is = pickle_is_call(node, "numpy.core.numeric", "_frombuffer") ||
+              pickle_is_call(node, "numpy._core.numeric", "_frombuffer");
+    const pickle_items *arguments = is ? &node->call->arguments->items : NULL;
+    if (arguments == NULL || arguments->count != 4) {
+        return false;
+    }
+    out->raw = arguments->nodes[0];
+    out->column_major = pickle_says(arguments->nodes[3], "F");
+    return torch_take_size(arguments->nodes[2], &out->ndim, out->shape) &&
+           take_type(arguments->nodes[1], &out->type);
+}
+
 /* _reconstruct(ndarray, (0,), "b"), with the state (1, shape, dtype, column-major, bytes). */
 static bool take_array(const pickle_node *node, array *out) {
     const pickle_items *arguments =
@@ -90,7 +104,7 @@ static bool take_array(const pickle_node *node, array *out) {
 
 bool numpy_is_array(const pickle_node *node) {
     array found;
-    return take_array(node, &found);
+    return take_array(node, &found) || take_buffer(node, &found);
 }
 
 static pawl_dtype dtype_of(const numpy_type *t) {
@@ -144,7 +158,7 @@ pawl_status numpy_add_array(archive *a, const char *name, const pickle_node *nod
     CLEANUP(buffer_free) buffer turned = {0};
     array found;
     archive_part part;
-    *is = take_array(node, &found);
+    *is = take_array(node, &found) || take_buffer(node, &found);
     if (*is) {
         TRY(torch_take_bytes(found.raw, &raw, is, err));
     }

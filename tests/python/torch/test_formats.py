@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of PyTorch as pawl reads them, and files that pawl writes as PyTorch and others read them: bit for bit."""
 
+import base64
 import collections
 import dataclasses
 import io
 import json
 import math
 import pickle
+import re
 import shutil
 import struct
 import tarfile
@@ -67,8 +69,18 @@ def raw(tensor):
 
 
 def key(one):
-    text = one if isinstance(one, str) else json.dumps(one)
-    return text.replace("%", "%25").replace("/", "%2F")
+    """A key as a component of a name."""
+    if not isinstance(one, str):
+        tagged = json.dumps(as_json(one), separators=(",", ":"), ensure_ascii=False)
+        return escaped(tagged if type(one) is int else f"${tagged}")
+    if not one:
+        return "%"
+    text = escaped(one)
+    return f"%{ord(text[0]):02X}{text[1:]}" if re.fullmatch(r"0|-?[1-9][0-9]*|\\$(true|null)", one) else text
+
+
+def escaped(text):
+    return text.replace("%", "%25").replace("/", "%2F").replace("\n", "%0A")
 
 
 def has_tensor(one):
@@ -77,33 +89,50 @@ def has_tensor(one):
 
 
 def as_json(one):
+    """What JSON has not is an object that says in "$" what it is."""
+    if type(one) is dict and all(isinstance(k, str) and not k.startswith("$") for k in one):
+        return {k: as_json(v) for k, v in one.items()}
     if isinstance(one, dict):
-        return {k if isinstance(k, str) else key(k): as_json(v) for k, v in one.items()}
+        return {"$": type(one).__name__, "pairs": [[as_json(k), as_json(v)] for k, v in one.items()]}
     if isinstance(one, float) and not math.isfinite(one):
-        return str(one)
-    return [as_json(v) for v in one] if isinstance(one, (list, tuple)) else one
+        return {"$": "float", "text": str(one)}
+    if isinstance(one, bytes):
+        return {"$": "bytes", "data": base64.b64encode(one).decode()}
+    if isinstance(one, list):
+        return [as_json(v) for v in one]
+    if isinstance(one, (tuple, set)):
+        return {"$": type(one).__name__, "items": [as_json(v) for v in one]}
+    return one
 
 
-def flat(one, name=""):
-    """What pawl should find: entries by their names."""
+def flat(one, name="", lists=None):
+    """What pawl should find: entries by their names; in `lists` which are those of lists."""
     if isinstance(one, torch.Tensor):
         return {name or "object": one}
-    if isinstance(one, dict) and (one or not name):
+    if type(one) in (dict, collections.OrderedDict) and (one or not name):
         parts = [(key(k), v) for k, v in one.items()]
     elif has_tensor(one):
         parts = [(str(i), v) for i, v in enumerate(one)]
+        if lists is not None:
+            lists.setdefault(type(one).__name__, []).append(name)
     else:
-        return {name or "object": as_json(one) if isinstance(one, (list, tuple, dict)) else one}
+        return {name or "object": as_json(one) if isinstance(one, (list, tuple, set, dict)) else one}
     found = {}
     for k, v in parts:
-        found |= flat(v, f"{name}/{k}" if name else k)
+        found |= flat(v, f"{name}/{k}" if name else k, lists)
     return found
+
+
+def entries(state):
+    lists = {}
+    found = flat(state, lists=lists)
+    return found | ({"__sequences__": {k: sorted(v) for k, v in lists.items()}} if lists else {})
 
 
 class Formats(support.InDirectory):
     def assert_holds(self, path, state):
         """The checkpoint has what is in a nested state, and nothing else."""
-        expected = flat(state)
+        expected = entries(state)
         with pawl.open(path) as found:
             self.assertEqual(sorted(found), sorted(expected, key=str.encode))
             for name, value in expected.items():
@@ -122,6 +151,34 @@ class Formats(support.InDirectory):
         self.assertEqual((entry.dtype, entry.shape), (listed or NAMES[value.dtype], tuple(value.shape)))
         if listed is None:
             self.assertEqual(bytes(found[name].read().buffer), raw(value))
+
+    def assert_came_back(self, one, other):
+        """Of the same types, in the same places; an OrderedDict is a dict again, in another order."""
+        if isinstance(other, torch.Tensor):
+            self.assert_loaded(one, other)
+            return
+        kinds = (dict, collections.OrderedDict) if isinstance(other, collections.OrderedDict) else (type(other),)
+        self.assertIn(type(one), kinds, (one, other))
+        if isinstance(other, dict):
+            self.assertEqual({(type(k), k) for k in one}, {(type(k), k) for k in other})
+            for k, v in other.items():
+                self.assert_came_back(one[k], v)
+        elif isinstance(other, (list, tuple)) and not isinstance(other, torch.Size):
+            self.assertEqual(len(one), len(other))
+            for a, b in zip(one, other, strict=True):
+                self.assert_came_back(a, b)
+        elif isinstance(other, float):
+            self.assertEqual(struct.pack("d", one), struct.pack("d", other))
+        elif isinstance(other, set) and has_tensor(list(other)):
+            self.assertEqual(sorted(map(raw, one)), sorted(map(raw, other)))
+        else:
+            self.assertEqual(one, other)
+
+    def assert_loaded(self, one, value):
+        if isinstance(value, torch.Tensor):
+            self.assertEqual((one.dtype, one.shape, raw(one)), (value.dtype, value.shape, raw(value)))
+        else:
+            self.assertEqual(one, value)
 
     def save(self, name, state, old=False):
         path = self.directory / name
@@ -259,13 +316,15 @@ class TestReading(Formats):
             self.assert_entry(found, "pair/__arguments__/0", torch.ones(2))
             self.assertEqual(found["pair/__arguments__/1"], 3)
             self.assert_entry(found, "net/_parameters/weight", module.weight)
-            self.assertEqual(found["net/__class__"], {"class": "torch.nn.modules.linear.Linear"})
+            self.assertEqual(found["net/__class__"], {"$": "object", "class": "torch.nn.modules.linear.Linear"})
             self.assertEqual(found["net/in_features"], 2)
             self.assert_entry(found, "order/w", torch.zeros(1))
             self.assert_entry(found, "default/k", torch.ones(1))
-            self.assertEqual((found["queue"], found["counts/a"]), ([1, 2], 2))
-            self.assertEqual((found["device"], found["size"]), ("cpu", [2, 3]))
-            self.assertEqual(found["dtype"], {"global": "torch.float16"})
+            self.assertEqual(found["queue"], {"$": "deque", "items": [1, 2], "maxlen": None})
+            self.assertEqual(found["counts"], {"$": "Counter", "pairs": [["a", 2], ["b", 1]]})
+            self.assertEqual(found["device"], {"$": "device", "text": "cpu"})
+            self.assertEqual(found["size"], {"$": "size", "items": [2, 3]})
+            self.assertEqual(found["dtype"], {"$": "dtype", "name": "float16"})
 
     def test_a_hostile_file(self):
         class Evil:
@@ -359,20 +418,8 @@ class TestWriting(Formats):
         path = self.convert(state, "m.pt", to="torch")
         found = [torch.load(path, weights_only=True, mmap=mmap) for mmap in (False, True)]
         self.assert_same(found[0], found[1])
-        for name, value in flat(state).items():
-            one = found[0]
-            for part in name.split("/"):
-                own = part.replace("%2F", "/").replace("%25", "%")
-                one = one[int(own)] if isinstance(one, list) else one[own]
-            with self.subTest(entry=name):
-                self.assert_loaded(one, value)
+        self.assert_came_back(found[0], state)
         self.assert_holds(path, found[0])
-
-    def assert_loaded(self, one, value):
-        if isinstance(value, torch.Tensor):
-            self.assertEqual((one.dtype, one.shape, raw(one)), (value.dtype, value.shape, raw(value)))
-        else:
-            self.assertEqual(one, value)
 
     def test_safetensors(self):
         state = {name: numbers(dtype, 3, 2) for name, dtype in (TYPES | NEWER).items() if "FNUZ" not in name}
@@ -544,6 +591,15 @@ support.end_rank()
 """
 
 
+def blank(one):
+    """The same, without what it has."""
+    if isinstance(one, dict):
+        return {k: blank(v) for k, v in one.items()}
+    if isinstance(one, (list, tuple)):
+        return type(one)(map(blank, one))
+    return torch.zeros_like(one) if isinstance(one, torch.Tensor) else type(one)()
+
+
 class TestNames(Formats):
     """Names of PyTorch have dots where those of pawl.torch have "/"."""
 
@@ -589,6 +645,28 @@ class TestDcp(Formats):
         dcp.save(state, checkpoint_id=self.directory / "d", no_dist=True)
         self.assert_holds(self.directory / "d", state)
 
+    def test_what_was_converted_is_found(self):
+        """By the FQNs that the state has, whatever its keys are."""
+        one = torch.arange(3.0)
+        states = [
+            {"n": {"a/b": one}}, {"layer/kernel": one}, {"m": {"x": [one, {"y": one}]}}, {"t": (one, 2, one)},
+            {"l": [(one, 1)]}, {"o": {"state": {0: {"exp": one}}}}, {"a.b": one, "a": {"c": one}}, {"e": {}, "w": one},
+            {"d": {"k": [1, {"z": 2}]}, "w": one}, {"s": "x", "w": one, "f": 0.5, "b": True},
+        ]  # fmt: skip
+        for number, state in enumerate(states):
+            with self.subTest(state=state):
+                for of in ("dcp", "torch"):
+                    source = self.directory / f"{number}-{of}"
+                    torch.save(state, source) if of == "torch" else dcp.save(state, checkpoint_id=source, no_dist=True)
+                    path = self.directory / f"{number}-{of}-to"
+                    pawl.convert(source, path, to="dcp")
+                    names = dcp.FileSystemReader(path).read_metadata().planner_data
+                    found = blank(state)
+                    dcp.load(found, checkpoint_id=path, no_dist=True)
+                    self.assert_came_back(found, state)
+                    if of == "dcp":
+                        self.assertEqual(names, dcp.FileSystemReader(source).read_metadata().planner_data)
+
     def test_chunks_that_do_not_make_up_a_tensor(self):
         path = self.directory / "d"
         self.program(SHARDS, path, ranks=2)
@@ -619,7 +697,9 @@ class TestDcp(Formats):
             for name, value in flat(expected["optimizer"]["state"]).items():
                 self.assert_entry(found, f"optimizer/state/{name}", value)
         self.assertTrue(pawl.verify(self.directory / "saved").ok)
-        self.assert_holds(self.directory / "written", expected)
+        self.assertTrue(pawl.verify(self.directory / "written").ok)
+        pawl.convert(self.directory / "written", self.directory / "back.pt")
+        self.assert_came_back(torch.load(self.directory / "back.pt", weights_only=True), expected)
 
     def test_what_pawl_wrote_on_any_number_of_ranks(self):
         """One chunk of each tensor becomes shards of 1, 2 and 4 ranks, also uneven and empty ones, or replicas."""
