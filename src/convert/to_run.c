@@ -19,6 +19,7 @@
 #define WAIT_S      0.1
 #define AHEAD_BYTES 25165824u /* 24 MiB: a whole number of elements of any type */
 #define LARGE_BYTES 1048576u
+#define TOGETHER    4096u /* small tensors that are read at once */
 
 /* What the tensors of a conversion have in common. */
 typedef struct lending {
@@ -152,6 +153,7 @@ static pawl_status read_copies(void *context, const pawl_copy *const *copies, si
     (void)ticket; /* all is read when this returns */
     for (size_t i = 0; i < count; i++) {
         TRY(read_one(l, copies[i], &small, err));
+        TRY(small.count >= TOGETHER ? request_read(&small, l->from, err) : PAWL_OK);
     }
     TRY(request_read(&small, l->from, err));
     return atomic_load(&l->read_bytes) < l->plan->from_bytes ? PAWL_OK : compare_sums(l, err);
