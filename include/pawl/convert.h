@@ -86,8 +86,9 @@ PAWL_API const char *pawl_convert_formats(void);
  * may open meanwhile: what fails leaves no step in it, but the files that opening a run makes
  * (owner-*, events.jsonl, reserve).
  *
- * Reads while it writes, through less than 100 MiB of memory. The checksums that the
- * source has of what is converted are compared as it is read, before it gets its own name.
+ * Reads while it writes, through less than 100 MiB of memory, and 64 MiB for each 100,000 entries. The
+ * checksums that the source has of what is converted are compared as it is read, before it gets its
+ * own name.
  *
  * PAWL_EUNSUPPORTED: the format has no place for an entry (without `drop`), named with the reason;
  * PAWL_EUSAGE: `path` is there, or the run has that step; two entries would have one name, an
