@@ -69,7 +69,8 @@ typedef struct pawl_convert_result {
     /* As of pawl_verify_result: what nothing in the source can show; NULL: it has checksums of all.
      * Lives until the checkpoint is closed. */
     const char *unverified;
-    uint64_t described; /* of the values: written as what describes them, and not as what they are */
+    /* Of the values: written as what describes them, and not as what they are. */
+    uint64_t described;
 } pawl_convert_result;
 
 /* The formats that can be written, separated by ", ". */

@@ -249,8 +249,8 @@ static pawl_status check_component(const reading *r, const buffer *name, const p
     return PAWL_OK;
 }
 
-/* A number is a place in a list. DCP makes texts of keys that are numbers: a text that looks like one
- * is taken for it. */
+/* A number is a place in a list. DCP makes texts of keys that are numbers: a text that looks like
+ * one is taken for it. */
 static pawl_status put_component(reading *r, buffer *name, const pickle_node *key,
                                  pawl_error *err) {
     uint64_t visits = 0;

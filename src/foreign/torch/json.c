@@ -323,7 +323,7 @@ static pawl_status put_any_list(writing *w, const pickle_node *node, int depth, 
                                        : put_items(w, name, items, depth, err);
 }
 
-/* ---- calls of which something plain comes ----------------------------------------------------- */
+/* ---- calls of which something plain comes --------------------------------------------------- */
 
 static pawl_status put_complex(writing *w, const pickle_items *parts, bool *done, pawl_error *err) {
     *done = parts->count == 2 && parts->nodes[0]->kind == PICKLE_FLOAT &&

@@ -20,7 +20,7 @@ typedef enum torch_key {
 
 /* Is it a canonical decimal? */
 bool torch_is_integer(const char *text, size_t n);
-/* Is it "$" and the JSON of what may be a key: neither a text nor a list, nor a dict that is no tag? */
+/* Is it "$" and the JSON of what may be a key: no text, no list, and no dict without a tag? */
 bool torch_is_other(const char *text, size_t n);
 /* What a component of a name stands for; `n` bytes. TEXT: unescaped in place, *n is what is left.
  * OTHER: the same, with the "$". */

@@ -26,8 +26,8 @@ pawl_status nest_put_all(const nest *n, buffer *pickle, pawl_error *err) PAWL_MU
  * in it beginning at `prefix`. The first tensor has the storage 0 if `apart`. */
 pawl_status nest_put(const nest *n, buffer *pickle, size_t low, size_t high, size_t prefix,
                      bool apart, pawl_error *err) PAWL_MUST_CHECK;
-/* The items from *low on that are in one dict or list, below `prefix`: where that ends, and how long
- * its key is. *leaf: it is one item. */
+/* The items from `low` on that are below one key, which begins at `prefix`: where they end, and how
+ * long it is. *leaf: it is one item. */
 void nest_child(const nest *n, size_t low, size_t high, size_t prefix, size_t *end,
                 size_t *key_bytes, bool *leaf);
 

@@ -106,7 +106,7 @@ static pawl_status add_value(walk *w, pawl_kind kind, const void *bytes, size_t 
     return archive_add_value(w->s->a, name_of(w), PAWL_ROLE_OTHER, kind, bytes, n, err);
 }
 
-/* What is too large for a value is there, and has a name; its bytes can be compared, but not read. */
+/* What is too large for a value has a name; its bytes can be compared, but not read. */
 static pawl_status add_kept(walk *w, const char *type, const void *bytes, size_t n,
                             pawl_error *err) {
     archive_part part;
@@ -280,7 +280,7 @@ static pawl_status add_named(walk *w, const char *component, size_t n, const pic
     return PAWL_OK;
 }
 
-/* Names that have a meaning, if they are those of all of it: what they mean, such a key does not. */
+/* Names that have a meaning, if they are those of all of it, which such a key has not. */
 static bool has_meaning(const walk *w, const pickle_node *key, bool alone) {
     return w->name.size == 0 &&
            (pickle_says(key, TORCH_SEQUENCES) || (alone && pickle_says(key, "object")));

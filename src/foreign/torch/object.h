@@ -3,9 +3,9 @@
  * torch/object: what torch.save pickled, as entries: tensors, numbers, texts, and what is around
  * them. Where the bytes of storages are, the caller knows.
  *
- * A name is the way to a value: keys of dicts (keys.h) and places in lists, with "/" between. A list
+ * A name is the way to a value: keys of dicts (keys.h), places in lists, with "/" between. A list
  * without tensors is one value of JSON, and so is what is no data: None, a class, an object. Texts
- * and bytes that are larger than a value may be are tensors of U8, any other such thing is listed.
+ * and bytes that are too large for a value are tensors of U8, any other such thing is listed.
  */
 #ifndef FOREIGN_TORCH_OBJECT_H
 #define FOREIGN_TORCH_OBJECT_H

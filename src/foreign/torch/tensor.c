@@ -12,7 +12,8 @@
 
 /* What is not of Python itself is described, and never executed. */
 bool torch_knows(const char *module, const char *name) {
-    return pickle_is_standard(module) ? pickle_is_harmless(module, name) : !pickle_leads_away(module, name);
+    return pickle_is_standard(module) ? pickle_is_harmless(module, name)
+                                      : !pickle_leads_away(module, name);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */

@@ -2,11 +2,11 @@
 /*
  * torch/value: JSON as objects of Python, for torch.load(weights_only=True).
  *
- * What JSON has not is an object whose first member is "$", which names what it is (docs/formats.md;
- * json.c makes them of a pickle). Tuples, sets, bytes, complex numbers, infinities, dicts with keys
- * of any kind, OrderedDict, Counter, torch.Size, device and dtype are made again; a number of NumPy
- * becomes a number. Others would be refused by torch.load: they are written as the dict that the
- * JSON is.
+ * What JSON has not is an object whose first member is "$", which names what it is: json.c makes
+ * them of a pickle, docs/formats.md has them all. Tuples, sets, bytes, complex numbers, infinities,
+ * dicts with keys of any kind, OrderedDict, Counter, torch.Size, device and dtype are made again; a
+ * number of NumPy becomes a number. Others would be refused by torch.load: they are written as the
+ * dict that the JSON is.
  */
 #ifndef FOREIGN_TORCH_VALUE_H
 #define FOREIGN_TORCH_VALUE_H

@@ -3,7 +3,8 @@
  * torch/write: files as torch.save makes them, which torch.load reads with weights_only=True, and
  * with mmap=True.
  *
- * Names become nested dicts and lists (nest.h), values Python's own, and JSON what it was (value.h).
+ * Names become nested dicts and lists (nest.h), values Python's own, and JSON what it was
+ * (value.h).
  */
 #ifndef FOREIGN_TORCH_WRITE_H
 #define FOREIGN_TORCH_WRITE_H

@@ -337,11 +337,12 @@ class Converting(support.InDirectory):
             with pawl.open(self.directory / "x.pt") as there:
                 return {name: getattr(there[name], "shape", there[name]) for name in there}
 
-        tensor, named = pickled_tensor(), {"class": "m.C"}
+        tensor, named = pickled_tensor(), {"$": "object", "class": "m.C"}
         made = {"c/__class__": named}
         self.assertEqual(read(STORAGE), {"c": (2,)})
         self.assertEqual(
-            read(b"cm\nC\n(K\x01" + tensor + b"t\x81"), made | {"c/__arguments__/0": 1, "c/__arguments__/1": (2,)}
+            read(b"cm\nC\n(K\x01" + tensor + b"t\x81"),
+            made | {"c/__arguments__/0": 1, "c/__arguments__/1": (2,), "__sequences__": {"tuple": ["c/__arguments__"]}},
         )
         self.assertEqual(read(b"cm\nC\n)\x81" + text("a") + tensor + b"s"), made | {"c/a": (2,)})
         self.assertEqual(read(b"cm\nC\n)\x81" + tensor + b"a"), made | {"c/0": (2,)})
@@ -360,7 +361,7 @@ class Converting(support.InDirectory):
         for integer in (2**63, -(2**63) - 1, 2**64, -(2**100), 10**27, 2**999):
             long = integer.to_bytes(126, "little", signed=True)
             self.assertEqual(read(b"\x8a" + bytes([len(long)]) + long), {"c": integer})
-        self.assertEqual(read(b"]C\x02\x00\xffa"), {"c": [{"bytes": "00ff"}]})
+        self.assertEqual(read(b"]C\x02\x00\xffa"), {"c": [{"$": "bytes", "data": "AP8="}]})
 
     def test_a_dry_run_writes_nothing(self):
         run = self.save()

@@ -55,4 +55,31 @@ static inline void made_put_torch(store *s, const char *pickle, const char *orde
     put_anew(s, "m.pt", file.data, file.size);
 }
 
+static inline struct source *open_pickle(store *s, const char *pickle) {
+    struct pawl_error err;
+    struct source *w;
+    made_put_torch(s, pickle, "little", 0);
+    assert_ok(made_archive(s, &format_torch, "m.pt", &w, &err), &err);
+    return w;
+}
+
+typedef struct named {
+    const char *name, *pickle;
+} named;
+
+/* A dict of these. */
+static inline struct source *open_dict(store *s, const named *all, size_t n) {
+    CLEANUP(buffer_free) buffer b = {0};
+    made_bytes(&b, "(d", 2);
+    for (size_t i = 0; i < n; i++) {
+        made_bytes(&b, "S'", 2);
+        made_bytes(&b, all[i].name, strlen(all[i].name));
+        made_bytes(&b, "'\n", 2);
+        made_bytes(&b, all[i].pickle, strlen(all[i].pickle));
+        made_bytes(&b, "s", 1);
+    }
+    made_bytes(&b, ".", 2);
+    return open_pickle(s, (const char *)b.data);
+}
+
 #endif
