@@ -235,9 +235,8 @@ PAWL_API pawl_status pawl_checkpoint_read_rank(pawl_checkpoint *checkpoint, cons
                                                pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Restores a state without owning the run. `options->step` is ignored. Where a format has one
- * checksum of each tensor (PyTorch, DCP, TensorFlow, NumPy, Keras) it is compared when all was read:
- * after PAWL_EDAMAGED damaged bytes may be in the tensors, as the error says; of a run never.
+ * Restores a state without owning the run. `options->step` is ignored. Of other tools' files that
+ * have one checksum of each tensor damaged bytes may be in the tensors after PAWL_EDAMAGED.
  *
  * With `options->group` the call is collective, as pawl_restore is, for any number of ranks,
  * whoever owns the run: each has opened the same checkpoint (R11: otherwise PAWL_EMISMATCH names

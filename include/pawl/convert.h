@@ -50,7 +50,7 @@ typedef struct pawl_convert_options {
      * that: safetensors. [one file] */
     uint64_t shard_bytes;
     const int64_t *step; /* to "pawl" alone: the step to save [the checkpoint's own, else 0] */
-    int dry_run;         /* look whether it can be, tell what would be done, and write nothing [0] */
+    int dry_run;         /* look whether it can be, tell what would be, and write nothing [0] */
     /* Each entry, ascending by name, before anything is written. [none] */
     void (*item)(void *context, const pawl_convert_item *item);
     void (*progress)(void *context, uint64_t done_bytes, uint64_t of_bytes); /* [none] */
@@ -87,9 +87,9 @@ PAWL_API const char *pawl_convert_formats(void);
  * may open meanwhile: what fails leaves no step in it, but the files that opening a run makes
  * (owner-*, events.jsonl, reserve).
  *
- * Reads while it writes, through less than 100 MiB of memory, and 64 MiB for each 100,000 entries. The
- * checksums that the source has of what is converted are compared as it is read, before it gets its
- * own name.
+ * Reads while it writes, through less than 100 MiB of memory, and 64 MiB for each 100,000 entries.
+ * The checksums that the source has of what is converted are compared as it is read, before it gets
+ * its own name.
  *
  * PAWL_EUNSUPPORTED: the format has no place for an entry (without `drop`), named with the reason;
  * PAWL_EUSAGE: `path` is there, or the run has that step; two entries would have one name, an

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pawl_events_*. */
 #include "api/api.h"
-#include "run/run.h"
 #include "presence/presence.h"
+#include "run/run.h"
 
 static pawl_status open_events(const char *path, const pawl_open_options *options,
                                pawl_events **events, pawl_error *err) {

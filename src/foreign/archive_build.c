@@ -334,8 +334,8 @@ static bool is_digit_of_escape(char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F');
 }
 
-/* %XX, or a component of its own. In names that are no keys of dicts %2F is none: they have no other
- * way to say that a character is a "/" and begins no component (writer_flat_name). */
+/* %XX, or a component of its own. In names that are no keys of dicts %2F is none: they have no
+ * other way to say that a "/" begins no component (writer_flat_name). */
 static bool is_escape(const char *name, size_t n, size_t at) {
     bool begins = at == 0 || name[at - 1] == '/';
     bool ends = at + 1 == n || name[at + 1] == '/';

@@ -6,8 +6,8 @@
  */
 #include "who.h"
 
-#include "run/run.h"
 #include "format/event.h"
+#include "run/run.h"
 
 #define APPEND     1
 #define ROTATE     2
