@@ -175,9 +175,8 @@ PAWL_API void pawl_entries_free(pawl_entries *entries);
 /*
  * Reads one slice of a tensor: `extent` elements per dimension from `offset` on (both NULL: all of
  * it), dense and row-major into `to`, of exactly `to_bytes` bytes. Only blocks that hold the slice
- * are read, and verified if the format has checksums of parts of a tensor; those of whole tensors
- * pawl_checkpoint_restore and _verify compare. PAWL_ENOTFOUND names near misses; PAWL_EUSAGE: no
- * tensor, a slice that is not within it, or another size; PAWL_EDAMAGED names file and bytes.
+ * are read, verified if there are checksums of them. PAWL_ENOTFOUND names near misses; PAWL_EUSAGE:
+ * no tensor, a slice not within it, or another size; PAWL_EDAMAGED names file and bytes.
  */
 PAWL_API pawl_status pawl_checkpoint_read(pawl_checkpoint *checkpoint, const char *name,
                                           const int64_t *offset, const int64_t *extent, void *to,
@@ -235,8 +234,7 @@ PAWL_API pawl_status pawl_checkpoint_read_rank(pawl_checkpoint *checkpoint, cons
                                                pawl_error *err) PAWL_MUST_CHECK;
 
 /*
- * Restores a state without owning the run. `options->step` is ignored. Of other tools' files that
- * have one checksum of each tensor damaged bytes may be in the tensors after PAWL_EDAMAGED.
+ * Restores a state without owning the run, and fails as pawl_restore. `options->step` is ignored.
  *
  * With `options->group` the call is collective, as pawl_restore is, for any number of ranks,
  * whoever owns the run: each has opened the same checkpoint (R11: otherwise PAWL_EMISMATCH names

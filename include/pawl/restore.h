@@ -200,7 +200,8 @@ PAWL_API const char *pawl_report_json(const pawl_report *report);
  * PAWL_ENOTFOUND: there is no checkpoint, and the error says what is there instead. PAWL_EUSAGE: an
  * option, a rename rule, or a tensor whose memory cannot be written (pawl/memory.h).
  * PAWL_EMISMATCH: the checkpoint does not fit. After these the state is unchanged. PAWL_EDAMAGED or
- * PAWL_EIO: bytes that verified may already be in the tensors; bytes that did not verify never are.
+ * PAWL_EIO: bytes that verified may already be in the tensors; bytes that did not verify never are,
+ * but for files of other tools that have one checksum of a whole tensor: it is compared afterwards.
  * PAWL_ECANCELED, by `interrupted` or `supply`: the error's `safe` part tells which of both it is.
  */
 PAWL_API pawl_status pawl_restore(pawl_run *run, pawl_state *state,

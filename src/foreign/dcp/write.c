@@ -18,6 +18,7 @@
 #define DATA_FILE "__0_0.distcp"
 #define METADATA  ".metadata"
 #define MODULE    "torch.distributed.checkpoint.metadata"
+#define KEPT      ((size_t)1 << 16) /* bytes of the metadata, before they are written */
 
 /* What DCP has as one: an item, or a tuple with all that is in it. */
 typedef struct unit {
@@ -34,9 +35,10 @@ typedef struct writing {
     nest nest;
     unit *units;
     size_t count, room;
-    buffer fqn;   /* of where the walk is */
-    buffer path;  /* the same, as keys that are pushed */
-    buffer paths; /* of all units */
+    buffer fqn;      /* of where the walk is */
+    buffer path;     /* the same, as keys that are pushed */
+    buffer paths;    /* of all units */
+    output metadata; /* what is written of it, before what the pickle has */
     arena memory;
 } writing;
 
@@ -477,14 +479,23 @@ static pawl_status put_storage_of(const writing *w, buffer *p, const unit *u, pa
 
 typedef enum column { OF_METADATA, OF_PATHS, OF_STORAGE } column;
 
+/* What is pickled of many items is written now and then. */
+static pawl_status write_some(writing *w, buffer *p, size_t least, pawl_error *err) {
+    if (p->size >= least) {
+        TRY(output_write(&w->metadata, p->data, p->size, err));
+        p->size = 0;
+    }
+    return PAWL_OK;
+}
+
 /* A dict of all units. */
-static pawl_status put_all(const writing *w, buffer *p, const char *name, column what,
-                           pawl_error *err) {
+static pawl_status put_all(writing *w, buffer *p, const char *name, column what, pawl_error *err) {
     TRY(put_word(p, name, err));
     TRY(pickle_put(p, PICKLE_EMPTY_DICT, err));
     TRY(pickle_put(p, PICKLE_MARK, err));
     for (size_t i = 0; i < w->count; i++) {
         const unit *u = &w->units[i];
+        TRY(write_some(w, p, KEPT, err));
         if (what == OF_STORAGE) {
             TRY(put_storage_of(w, p, u, err));
             continue;
@@ -495,7 +506,7 @@ static pawl_status put_all(const writing *w, buffer *p, const char *name, column
     return pickle_put(p, PICKLE_SETITEMS, err);
 }
 
-static pawl_status make_metadata(const writing *w, buffer *p, pawl_error *err) {
+static pawl_status make_metadata(writing *w, buffer *p, pawl_error *err) {
     TRY(pickle_begin(p, err));
     TRY(keep_known(p, err));
     TRY(begin_object(p, MODULE, "Metadata", err));
@@ -510,13 +521,12 @@ static pawl_status make_metadata(const writing *w, buffer *p, pawl_error *err) {
     return pickle_end(p, err);
 }
 
-static pawl_status write_metadata(const writing *w, pawl_error *err) {
-    CLEANUP(output_close) output out = {0};
+static pawl_status write_metadata(writing *w, pawl_error *err) {
     CLEANUP(buffer_free) buffer pickle = {0};
+    TRY(output_open(&w->metadata, w->job, METADATA, 0, err));
     TRY(make_metadata(w, &pickle, err));
-    TRY(output_open(&out, w->job, METADATA, 0, err));
-    TRY(output_write(&out, pickle.data, pickle.size, err));
-    return output_end(&out, err);
+    TRY(write_some(w, &pickle, 0, err));
+    return output_end(&w->metadata, err);
 }
 
 static pawl_status write_all(writing *w, pawl_error *err) {
@@ -531,6 +541,7 @@ static pawl_status write_all(writing *w, pawl_error *err) {
 pawl_status dcp_write(const writer_job *job, pawl_error *err) {
     writing w = {.job = job};
     pawl_status status = write_all(&w, err);
+    output_close(&w.metadata);
     nest_end(&w.nest);
     mem_free(w.units);
     buffer_free(&w.fqn);

@@ -20,7 +20,7 @@ pawl_status pickle_text(buffer *out, const char *text, size_t n, pawl_error *err
 pawl_status pickle_bytes(buffer *out, const uint8_t *bytes, size_t n, pawl_error *err)
     PAWL_MUST_CHECK;
 /* A value of JSON that was checked, and is neither a list nor an object. */
-pawl_status pickle_json_scalar(buffer *out, json_span value, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status pickle_json_scalar(buffer *out, json_span span, pawl_error *err) PAWL_MUST_CHECK;
 /* A class or function by its name. */
 pawl_status pickle_global(buffer *out, const char *module, const char *name, pawl_error *err)
     PAWL_MUST_CHECK;

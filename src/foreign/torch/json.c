@@ -53,11 +53,13 @@ const pickle_items *torch_items_of(const pickle_node *node) {
         return NULL;
     }
     const pickle_items *arguments = &node->call->arguments->items;
-    const pickle_items *own = &node->call->with->items;
-    bool takes = sized ? arguments->count == 1 : own->count == 0 && arguments->count > 0;
-    const pickle_node *given = takes ? arguments->nodes[0] : NULL;
-    bool plain = given != NULL && (given->kind == PICKLE_LIST || given->kind == PICKLE_TUPLE);
-    return plain ? &given->items : queue || arguments->count == 0 ? own : NULL;
+    const pickle_items *filled = &node->call->with->items;
+    const pickle_node *given = arguments->count > 0 ? arguments->nodes[0] : NULL;
+    if (given != NULL && (sized ? arguments->count == 1 : filled->count == 0)) {
+        bool plain = given->kind == PICKLE_LIST || given->kind == PICKLE_TUPLE;
+        return plain ? &given->items : queue ? filled : NULL;
+    }
+    return queue || given == NULL ? filled : NULL;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -447,11 +449,14 @@ static pawl_status put_known(writing *w, const pickle_node *node, int depth, boo
 
 static pawl_status put_call(writing *w, const pickle_node *node, int depth, pawl_error *err) {
     bool done = false;
+    if (node->call->with == NULL) { /* which it never is */
+        return buffer_append(w->json, "null", 4, err);
+    }
+    if (is_dict(node)) {
+        return put_any_dict(w, node, depth, err);
+    }
     if (torch_items_of(node) != NULL) {
         return put_any_list(w, node, depth, err);
-    }
-    if (torch_pairs_of(node) != NULL) {
-        return put_any_dict(w, node, depth, err);
     }
     TRY(put_known(w, node, depth, &done, err));
     return done ? PAWL_OK : put_object(w, node, depth, err);

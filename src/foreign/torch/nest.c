@@ -176,7 +176,9 @@ static pawl_status path_of(const nest *n, const char *name, arena *memory, char 
         memcpy(begin, name + prefix, bytes);
         path[at] = torch_key_of(begin, &key) == TORCH_KEY_TEXT ? SEPARATOR : NUMBER;
         for (size_t i = 0; i < key; i++) {
-            begin[i] = begin[i] == '\0' ? SEPARATOR : begin[i]; /* a text of C ends there */
+            if (begin[i] == '\0') { /* a text of C would end there */
+                begin[i] = SEPARATOR;
+            }
         }
         at += 1 + key;
         prefix += bytes;
@@ -195,7 +197,9 @@ static int by_path(const void *a, const void *b) {
 
 static pawl_status one_key(char *path, pawl_error *err) {
     for (char *at = path; *at != '\0'; at++) {
-        *at = *at == SEPARATOR || *at == NUMBER ? '/' : *at;
+        if (*at == SEPARATOR || *at == NUMBER) {
+            *at = '/';
+        }
     }
     error_set(err, PAWL_EUSAGE, "two entries would have one key in PyTorch");
     error_entry(err, path + 1);

@@ -3,8 +3,8 @@
  * torch/sequences: which names are those of lists, tuples and sets. A list without tensors is one
  * value; of one that has tensors the names cannot say whether they were in a list, or in a dict
  * with integer keys. So the entry TORCH_SEQUENCES says it: {"list": [NAME, ...], "tuple": [...]},
- * "" for the whole. It is there where there are such lists, and goes through every format that keeps
- * values, so that lists are lists again where objects of Python are written.
+ * "" for the whole. It is there where there are such lists, and goes through every format that
+ * keeps values, so that lists are lists again where objects of Python are written.
  */
 #ifndef FOREIGN_TORCH_SEQUENCES_H
 #define FOREIGN_TORCH_SEQUENCES_H

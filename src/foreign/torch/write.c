@@ -168,6 +168,7 @@ pawl_status torch_write(const writer_job *job, pawl_error *err) {
     TRY(output_open(&out, job, job->name, writer_tensor_bytes(job), err));
     CLEANUP(zip_writer_free) zip_writer z = zip_writer_of(&out);
     TRY(torch_begin(&z, &pickle, err));
+    buffer_free(&pickle);
     TRY(write_storages(job, &z, err));
     TRY(torch_finish(&z, err));
     return output_end(&out, err);
