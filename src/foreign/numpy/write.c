@@ -111,7 +111,10 @@ static pawl_status flat_names(const writer_job *job, arena *memory, char ***out,
     char **names = arena_take(memory, (job->count + 1) * sizeof(*names), err);
     *out = names;
     *count = 0;
-    for (size_t i = 0; names != NULL && i < job->count; i++) {
+    if (names == NULL) {
+        return PAWL_ENOMEM;
+    }
+    for (size_t i = 0; i < job->count; i++) {
         if (job->items[i].kind != PAWL_KIND_TENSOR) {
             continue;
         }
@@ -124,7 +127,7 @@ static pawl_status flat_names(const writer_job *job, arena *memory, char ***out,
     if (*count > 1) {
         qsort(names, *count, sizeof(*names), by_name);
     }
-    return names != NULL ? PAWL_OK : PAWL_ENOMEM;
+    return PAWL_OK;
 }
 
 static pawl_status refuse_name(const char *name, const char *why, pawl_error *err) {

@@ -226,7 +226,7 @@ static bool lies_in_file(const zarr_array *z, const zarr_place *place, const int
 
 static pawl_status add_chunk(adding *n, const zarr_place *place, uint64_t within, pawl_error *err) {
     const zarr_array *z = &n->z;
-    int64_t offset[PAWL_MAX_NDIM];
+    int64_t offset[PAWL_MAX_NDIM] = {0};
     uint64_t shard = place->number;
     archive_part part = {.offset = (shard * z->shard_chunks + within) * z->chunk_bytes};
     for (int d = z->ndim - 1; d >= 0; d--) {
