@@ -119,10 +119,11 @@ static pawl_status flat_names(const writer_job *job, arena *memory, char ***out,
             continue;
         }
         writer_flat_name(&job->items[i], name);
-        names[*count] = arena_strdup(memory, name);
-        if (names[(*count)++] == NULL) {
+        char *copy = arena_strdup(memory, name);
+        if (copy == NULL) {
             return error_nomem(err, strlen(name) + 1);
         }
+        names[(*count)++] = copy;
     }
     if (*count > 1) {
         qsort(names, *count, sizeof(*names), by_name);
