@@ -74,13 +74,20 @@ def names_of_graph(graph):
     return names
 
 
+def plain(part):
+    """A component of a key that no graph tells of: % alone, or where it would begin an escape, is escaped."""
+    if part in ("", "%"):
+        return {"": "%", "%": "%25"}[part]
+    return re.sub("%(?=[0-9A-F]{2})(?!2F)", "%25", part)
+
+
 def name_of(key, graph=()):
     """The name that an entry has whose key in TensorFlow is that; `graph` as of names_of_graph()."""
     if key in graph:
         return graph[key]
     before, found, attribute = key.partition(ATTRIBUTES)
     if not found:
-        return "/".join(part.replace("%", "%25") or "%" for part in key.split("/"))
+        return "/".join(plain(part) for part in key.split("/"))
     variable, slot, rest = before.partition(SLOT)
     if slot and attribute == VALUE:
         optimizer, _, last = rest.rpartition("/")
