@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names that pawl gives to the keys of a checkpoint of TensorFlow."""
 
+import re
+
 #: The key of the graph of objects.
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 ATTRIBUTES, VALUE, SLOT = "/.ATTRIBUTES/", "VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
