@@ -22,9 +22,9 @@ struct archive;
 /* How a stream is made. A recipe embeds this as its first member; it lives in the archive's memory,
  * and is not changed once the archive is open: several threads open streams at once. */
 typedef struct stream_recipe {
-    /* A file of which `read`, `size` and `close` are used, as of a source. Where the format compares
-     * checksums apart (archive_format.sums), it marks what it reads (source_parts_mark), or compares
-     * the checksum itself: else nobody does. */
+    /* A file of which `read`, `size` and `close` are used, as of a source. Where the format
+     * compares checksums apart (archive_format.sums), it marks what it reads (source_parts_mark),
+     * or compares the checksum itself: else nobody does. */
     pawl_status (*open)(const struct stream_recipe *recipe, struct archive *a, store_mode mode,
                         store_file **out, pawl_error *err);
 } stream_recipe;
