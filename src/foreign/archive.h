@@ -152,6 +152,8 @@ pawl_status archive_escape_key(archive *a, const char *key, size_t n, const char
 /* The same, in other memory. */
 pawl_status escape_key(arena *memory, const char *key, size_t n, const char **out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* What %XX stands for, if the text begins with one; -1: it does not. */
+int escaped_byte(const char *text, size_t n);
 /* The real file that a stream is made of. */
 uint32_t archive_file_of(const archive *a, uint32_t stream);
 /* Where a piece begins: in the real file, unless a recipe makes its stream. */
