@@ -6,7 +6,7 @@
 
 /* The size stands before the first member of each, so that none can lack it. */
 #define REMEDY(name, ...)                                                                          \
-    { .struct_size = sizeof(pawl_remedy), .option = (name), __VA_ARGS__ }
+    { .struct_size = sizeof(pawl_remedy), .remain = -1, .option = (name), __VA_ARGS__ }
 #define OPTION_ALLOW(name, ...)                                                                    \
     REMEDY(name, .policy = PAWL_POLICY_ALLOW, .value = "allow", __VA_ARGS__)
 #define OPTION_CALLER(name, ...)                                                                   \
@@ -79,6 +79,8 @@ static void find_slot_remedy(pawl_report_item *item, const sentence_facts *facts
     REMEDIES(item, model_only);
     if (facts->variable == SLOT_STALE) {
         item->change = "rebuild the optimizer for the model";
+    } else if (facts->variable == SLOT_VARIABLE_CHANGED) {
+        item->change = "build the model with the checkpoint's shape, and the optimizer for it";
     } else if (facts->variable >= SLOT_VARIABLE_SAME) {
         item->change = "build the optimizer with the settings that it was saved with";
     }
@@ -191,4 +193,28 @@ pawl_status remedy_find(pawl_report_item *item, const sentence_facts *facts, are
         REMEDIES(item, keep_hyperparameter);
     }
     return PAWL_OK;
+}
+
+/* ---- asking for it -------------------------------------------------------------------------- */
+
+bool remedy_is_model_only(const pawl_remedy *remedy) {
+    return strcmp(remedy->option, just_model.option) == 0;
+}
+
+void remedy_apply(const pawl_remedy *remedy, pawl_restore_options *options) {
+    const struct {
+        const char *name;
+        pawl_policy *field;
+    } policies[] = {{"missing", &options->missing},
+                    {"unexpected", &options->unexpected},
+                    {"cast", &options->cast},
+                    {"hyperparameter", &options->hyperparameter},
+                    {"batch", &options->batch},
+                    {"per_rank", &options->per_rank}};
+    options->model_only |= remedy_is_model_only(remedy);
+    for (size_t i = 0; i < ARRAY_LENGTH(policies); i++) {
+        if (strcmp(remedy->option, policies[i].name) == 0) {
+            *policies[i].field = remedy->policy;
+        }
+    }
 }

@@ -36,6 +36,13 @@ typedef struct sentence_facts {
 pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *facts, buffer *out,
                            size_t *description, pawl_error *err) PAWL_MUST_CHECK;
 
+/* Appends "; advice", or nothing where the item has none. */
+pawl_status sentence_advise(const pawl_report_item *item, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* "set options.cast = PAWL_POLICY_ALLOW to convert it"; no rename. */
+pawl_status sentence_option(const pawl_remedy *remedy, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+
 /* "shape", "dtype", ...; "note", "warning", "error". */
 const char *difference_name(pawl_difference difference);
 const char *severity_name(pawl_severity severity);

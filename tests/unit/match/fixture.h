@@ -188,6 +188,18 @@ static inline pawl_status fixture_next(void *context, const record_entry **out, 
     return PAWL_OK;
 }
 
+static inline pawl_status fixture_again(void *context, pawl_error *err) {
+    fixture *f = context;
+    (void)err;
+    f->next = 0;
+    return PAWL_OK;
+}
+
+static inline entry_source fixture_source(fixture *f) {
+    f->next = 0;
+    return (entry_source){.context = f, .next = fixture_next, .again = fixture_again};
+}
+
 static const match_ranks alone = {.world_size = 1, .saved_world_size = 1};
 
 static inline pawl_status try_match(fixture *f) {
@@ -195,11 +207,10 @@ static inline pawl_status try_match(fixture *f) {
     if (f->record_count > 1) {
         qsort(f->records, f->record_count, sizeof(*f->records), fixture_by_name);
     }
-    f->next = 0;
     assert_ok(state_snapshot_take(f->state, 0, false, &f->snapshot, &f->err), &f->err);
     assert_ok(report_new(&f->report, &f->err), &f->err);
     report_set_step(f->report, 1000);
-    entry_source source = {.context = f, .next = fixture_next};
+    entry_source source = fixture_source(f);
     const match_ranks ranks = {.rank = f->rank,
                                .world_size = f->world_size,
                                .saved_world_size = f->saved_world_size,

@@ -321,10 +321,9 @@ static pawl_status match_and_render(void *context, pawl_error *err) {
     fixture *f = context;
     pawl_report *report = NULL;
     match_result *made = NULL;
-    f->next = 0;
     pawl_status status = report_new(&report, err);
     if (status == PAWL_OK) {
-        entry_source source = {.context = f, .next = fixture_next};
+        entry_source source = fixture_source(f);
         status = match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
         assert_true((status == PAWL_OK) == (made != NULL));
     }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Says what to do about a refused match: what was tried together, what that leaves, and what to do
+ * about the rest. */
+#include "match/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool is_error_item(const report_item *item) {
+    return item->seen.severity == PAWL_SEVERITY_ERROR;
+}
+
+/* What follows the description and its "; "; NULL when nothing does. */
+static const char *advice_of(const report_item *item) {
+    const char *rest = item->seen.text + item->description;
+    return rest[0] == ';' && rest[1] == ' ' ? rest + 2 : NULL;
+}
+
+static pawl_status add_advice(buffer *out, const char *advice, pawl_error *err) {
+    TRY(buffer_append(out, "; ", out->size > 0 ? 2 : 0, err));
+    return buffer_append(out, advice, strlen(advice), err);
+}
+
+/* ---- what is left --------------------------------------------------------------------------- */
+
+/* The first error of that kind that is left. Where nothing was tried, all are. */
+static const report_item *first_left(const pawl_report *report, pawl_difference difference) {
+    for (size_t i = 0; i < report->count; i++) {
+        const report_item *item = &report->items[i];
+        if (item->seen.difference == difference && is_error_item(item) &&
+            (!report->tried || item->seen.remains != 0) && advice_of(item) != NULL) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+/* One advice for each kind of difference, in the order in which one would try them. */
+static pawl_status say_kinds(const pawl_report *report, buffer *out, pawl_error *err) {
+    static const pawl_difference order[] = {
+        PAWL_DIFF_OPTIMIZER,  PAWL_DIFF_RENAMED,        PAWL_DIFF_SLOT,  PAWL_DIFF_SHAPE,
+        PAWL_DIFF_DTYPE,      PAWL_DIFF_KIND,           PAWL_DIFF_RANKS, PAWL_DIFF_MISSING,
+        PAWL_DIFF_UNEXPECTED, PAWL_DIFF_HYPERPARAMETER, PAWL_DIFF_BATCH,
+    };
+    const char *said[ARRAY_LENGTH(order)];
+    size_t count = 0;
+    bool optimizer = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(order); i++) {
+        const report_item *item = first_left(report, order[i]);
+        bool again = item == NULL || (optimizer && order[i] == PAWL_DIFF_SLOT);
+        for (size_t k = 0; k < count && !again; k++) {
+            again = strcmp(said[k], advice_of(item)) == 0;
+        }
+        if (again) {
+            continue; /* another optimizer has other slots: one advice for both */
+        }
+        said[count++] = advice_of(item);
+        TRY(add_advice(out, advice_of(item), err));
+        optimizer = optimizer || order[i] == PAWL_DIFF_OPTIMIZER;
+    }
+    return PAWL_OK;
+}
+
+static const report_item *first_that_remains(const pawl_report *report) {
+    for (size_t i = 0; i < report->count; i++) {
+        if (is_error_item(&report->items[i]) && report->items[i].seen.remains != 0) {
+            return &report->items[i];
+        }
+    }
+    return NULL;
+}
+
+static pawl_status say_what_remains(const pawl_report *report, buffer *out, pawl_error *err) {
+    const pawl_report_advice *advice = &report->advice;
+    const report_item *first = first_that_remains(report);
+    if (advice->remain == 0) {
+        return buffer_printf(out, err, "; with %s it restores",
+                             advice->remedy_count == 1 ? "this" : "these");
+    }
+    if (advice->remain < 0) {
+        return PAWL_OK;
+    }
+    TRY(buffer_printf(out, err, "; then %" PRId64 " difference%s remain%s", advice->remain,
+                      advice->remain == 1 ? "" : "s", advice->remain == 1 ? "s" : ""));
+    return first == NULL ? PAWL_OK
+                         : buffer_printf(out, err, ", %s of \"%s\"",
+                                         advice->remain == 1 ? "that" : "first that",
+                                         first->seen.name);
+}
+
+/* ---- what was tried ------------------------------------------------------------------------- */
+
+static bool is_part(const pawl_report_advice *advice, const pawl_remedy *remedy) {
+    for (size_t i = 0; i < advice->remedy_count; i++) {
+        if (advice->remedies[i] == remedy) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first suggested rename that is among what was tried, or that may be wrong (a WARNING). */
+static pawl_status say_renamed(const pawl_report *report, pawl_severity severity, bool *cast,
+                               buffer *out, pawl_error *err) {
+    uint64_t more = 0;
+    bool told = false;
+    for (size_t i = 0; i < report->count; i++) {
+        const pawl_report_item *item = &report->items[i].seen;
+        if (item->difference != PAWL_DIFF_RENAMED || item->severity != severity ||
+            (report->tried && severity == PAWL_SEVERITY_NOTE &&
+             (item->remedy_count == 0 || !is_part(&report->advice, item->remedies[0])))) {
+            continue;
+        }
+        more += told;
+        if (!told) {
+            TRY(add_advice(out, item->text, err));
+        }
+        told = true;
+        *cast = *cast ||
+                (item->remedy_count > 0 && item->remedies[item->remedy_count - 1]->from == NULL);
+    }
+    return more == 0 || severity != PAWL_SEVERITY_NOTE
+               ? PAWL_OK
+               : buffer_printf(out, err, "; and the rules of the %" PRIu64 " more renames of the "
+                                         "report",
+                               more);
+}
+
+static pawl_status say_options(const pawl_report *report, bool cast, buffer *out,
+                               pawl_error *err) {
+    const char *comma = out->size > 0 ? "; " : "";
+    for (size_t i = 0; i < report->advice.remedy_count; i++) {
+        const pawl_remedy *remedy = report->advice.remedies[i];
+        if (remedy->from != NULL || (cast && strcmp(remedy->option, "cast") == 0)) {
+            continue; /* said with the rules */
+        }
+        TRY(buffer_append(out, comma, strlen(comma), err));
+        TRY(sentence_option(remedy, out, err));
+        comma = ", and ";
+    }
+    return PAWL_OK;
+}
+
+pawl_status report_next(const pawl_report *report, buffer *out, pawl_error *err) {
+    bool cast = false;
+    bool warned = false;
+    TRY(say_renamed(report, PAWL_SEVERITY_WARNING, &warned, out, err));
+    TRY(say_renamed(report, PAWL_SEVERITY_NOTE, &cast, out, err));
+    TRY(say_options(report, cast, out, err));
+    TRY(report->advice.remedy_count > 0 ? say_what_remains(report, out, err) : PAWL_OK);
+    bool more = report->advice.remedy_count > 0 && report->advice.remain > 0;
+    size_t before = out->size;
+    TRY(say_kinds(report, out, err));
+    if (more && out->size > before) {
+        out->data[before] = ':'; /* "..., that of "a": build the model ..." */
+    }
+    return PAWL_OK;
+}
