@@ -164,7 +164,8 @@ typedef struct pawl_report_item {
     size_t remedy_count;
     const char *saved_as; /* the entry's name in the checkpoint, if a rename rule changed it; for
                              RENAMED, an ERROR: the other entry that becomes other_name; or NULL */
-    int64_t remains; /* 1: an error that is left where all is asked for that pawl_report_next says */
+    int64_t
+        remains; /* 1: an error that is left where all is asked for that pawl_report_next says */
 } pawl_report_item;
 
 /* What was tried together: the rename rules that are suggested as a NOTE, and the options that

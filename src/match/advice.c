@@ -82,10 +82,10 @@ static pawl_status say_what_remains(const pawl_report *report, buffer *out, pawl
     }
     TRY(buffer_printf(out, err, "; then %" PRId64 " difference%s remain%s", advice->remain,
                       advice->remain == 1 ? "" : "s", advice->remain == 1 ? "s" : ""));
-    return first == NULL ? PAWL_OK
-                         : buffer_printf(out, err, ", %s of \"%s\"",
-                                         advice->remain == 1 ? "that" : "first that",
-                                         first->seen.name);
+    return first == NULL
+               ? PAWL_OK
+               : buffer_printf(out, err, ", %s of \"%s\"",
+                               advice->remain == 1 ? "that" : "first that", first->seen.name);
 }
 
 /* ---- what was tried ------------------------------------------------------------------------- */
@@ -121,13 +121,13 @@ static pawl_status say_renamed(const pawl_report *report, pawl_severity severity
     }
     return more == 0 || severity != PAWL_SEVERITY_NOTE
                ? PAWL_OK
-               : buffer_printf(out, err, "; and the rules of the %" PRIu64 " more renames of the "
-                                         "report",
+               : buffer_printf(out, err,
+                               "; and the rules of the %" PRIu64 " more renames of the "
+                               "report",
                                more);
 }
 
-static pawl_status say_options(const pawl_report *report, bool cast, buffer *out,
-                               pawl_error *err) {
+static pawl_status say_options(const pawl_report *report, bool cast, buffer *out, pawl_error *err) {
     const char *comma = out->size > 0 ? "; " : "";
     for (size_t i = 0; i < report->advice.remedy_count; i++) {
         const pawl_remedy *remedy = report->advice.remedies[i];

@@ -45,7 +45,7 @@ static bool is_error_now(const pawl_report_item *item) {
 static error_key key_of(const pawl_report_item *item) {
     bool renamed = item->saved_as != NULL && item->difference != PAWL_DIFF_RENAMED;
     return (error_key){.difference = item->difference,
-                       .name = renamed             ? item->saved_as
+                       .name = renamed              ? item->saved_as
                                : item->name != NULL ? item->name
                                                     : ""};
 }
@@ -276,8 +276,8 @@ static bool is_rename(const pawl_report_item *item) {
 /* The difference's remedies again, with what remains. */
 static pawl_status tell_renames(prover *p, pawl_report_item *item, const course *c,
                                 pawl_error *err) {
-    const pawl_remedy **list = arena_take(
-        &p->report->memory, item->remedy_count * sizeof(const pawl_remedy *), err);
+    const pawl_remedy **list =
+        arena_take(&p->report->memory, item->remedy_count * sizeof(const pawl_remedy *), err);
     if (list == NULL) {
         return PAWL_ENOMEM;
     }
@@ -346,7 +346,8 @@ static pawl_status take_step(prover *p, course_mark mark, bool (*fails)(const co
         return PAWL_OK;
     }
     TRY(course_try(p, c, err));
-    if (c->came.dead_end || has_new(p, c) || (fails != NULL && fails(c))) {
+    bool nothing = c->came.pairs == 0 && !p->m->ranks.job;
+    if (c->came.dead_end || nothing || has_new(p, c) || (fails != NULL && fails(c))) {
         course_forget(c);
         c->options = mark.options;
         c->remedy_count = mark.remedy_count;
@@ -371,8 +372,7 @@ static pawl_status take_renames(prover *p, pawl_error *err) {
         int taken = 0;
         for (size_t i = 0; i < p->report->count && taken < most; i++) {
             const pawl_report_item *item = &p->report->items[i].seen;
-            if (is_rename(item) && item->severity == PAWL_SEVERITY_NOTE &&
-                item->remedy_count > 0) {
+            if (is_rename(item) && item->severity == PAWL_SEVERITY_NOTE && item->remedy_count > 0) {
                 TRY(course_add_all(&p->all, item, err));
                 taken++;
             }
@@ -445,8 +445,8 @@ static pawl_status prove_all(prover *p, pawl_error *err) {
 
 /* ---- each remedy ---------------------------------------------------------------------------- */
 
-/* With nothing that fits, allowing what is missing leads nowhere, unless something else that is
- * asked for together makes pairs. */
+/* Where nothing fits, leaving out what differs leads nowhere, unless something else that is asked
+ * for together makes pairs. */
 static bool leads_on(const prover *p, const course *c, const pawl_remedy *remedy) {
     if (c->came.dead_end || has_new(p, c) || !allows_its_own(p, c, remedy)) {
         return false;
@@ -454,8 +454,9 @@ static bool leads_on(const prover *p, const course *c, const pawl_remedy *remedy
     if (remedy_is_model_only(remedy) && leaves_hard_ones(c)) {
         return false;
     }
-    bool part = is_asked(&p->all, remedy);
-    return c->came.pairs > 0 || part || p->m->ranks.job;
+    bool leaves_out = remedy_is_model_only(remedy) || strcmp(remedy->option, "missing") == 0 ||
+                      strcmp(remedy->option, "unexpected") == 0;
+    return c->came.pairs > 0 || !leaves_out || is_asked(&p->all, remedy) || p->m->ranks.job;
 }
 
 /* Was it tried already, as all that is asked for together? */
@@ -508,8 +509,8 @@ static pawl_status tell_list(prover *p, const pawl_report_item *item, tried_list
             return PAWL_OK;
         }
     }
-    const pawl_remedy **told = arena_take(
-        &p->report->memory, item->remedy_count * sizeof(const pawl_remedy *), err);
+    const pawl_remedy **told =
+        arena_take(&p->report->memory, item->remedy_count * sizeof(const pawl_remedy *), err);
     if (told == NULL) {
         return PAWL_ENOMEM;
     }
@@ -585,8 +586,7 @@ static pawl_status set_advice(prover *p, pawl_error *err) {
         .struct_size = sizeof(report->advice),
         .remedies = list,
         .remedy_count = count,
-        .remain = p->m->ranks.job ? -1
-                                  : (int64_t)left_by(p)->found[PAWL_SEVERITY_ERROR],
+        .remain = p->m->ranks.job ? -1 : (int64_t)left_by(p)->found[PAWL_SEVERITY_ERROR],
     };
     return PAWL_OK;
 }

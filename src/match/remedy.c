@@ -77,7 +77,10 @@ static void find_slot_remedy(pawl_report_item *item, const sentence_facts *facts
         return;
     }
     REMEDIES(item, model_only);
-    if (facts->variable == SLOT_STALE) {
+    if (facts->variable == SLOT_VARIABLE_UNKNOWN) {
+        item->change = "give the state's entry the role, the slot and the variable that it was "
+                       "saved with";
+    } else if (facts->variable == SLOT_STALE) {
         item->change = "rebuild the optimizer for the model";
     } else if (facts->variable == SLOT_VARIABLE_CHANGED) {
         item->change = "build the model with the checkpoint's shape, and the optimizer for it";
@@ -205,12 +208,9 @@ void remedy_apply(const pawl_remedy *remedy, pawl_restore_options *options) {
     const struct {
         const char *name;
         pawl_policy *field;
-    } policies[] = {{"missing", &options->missing},
-                    {"unexpected", &options->unexpected},
-                    {"cast", &options->cast},
-                    {"hyperparameter", &options->hyperparameter},
-                    {"batch", &options->batch},
-                    {"per_rank", &options->per_rank}};
+    } policies[] = {{"missing", &options->missing}, {"unexpected", &options->unexpected},
+                    {"cast", &options->cast},       {"hyperparameter", &options->hyperparameter},
+                    {"batch", &options->batch},     {"per_rank", &options->per_rank}};
     options->model_only |= remedy_is_model_only(remedy);
     for (size_t i = 0; i < ARRAY_LENGTH(policies); i++) {
         if (strcmp(remedy->option, policies[i].name) == 0) {

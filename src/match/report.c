@@ -111,8 +111,7 @@ void report_drop(pawl_report *report, size_t i) {
     report->kept[item->severity]--;
     report->kept_of_kind[item->difference]--;
     report->count--;
-    memmove(&report->items[i], &report->items[i + 1],
-            (report->count - i) * sizeof(*report->items));
+    memmove(&report->items[i], &report->items[i + 1], (report->count - i) * sizeof(*report->items));
 }
 
 pawl_status report_add(pawl_report *report, const pawl_report_item *item, pawl_error *err) {

@@ -5,6 +5,7 @@
 
 #include "lib/test.h"
 #include "match/match.h"
+#include "unit/match/follow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct fixture {
     pawl_report *report;
     match_result *match;
     pawl_error err;
+    int followed; /* matches made to follow what reports advise */
 } fixture;
 
 static inline int set_up(void **context) {
@@ -202,6 +204,7 @@ static inline entry_source fixture_source(fixture *f) {
 
 static const match_ranks alone = {.world_size = 1, .saved_world_size = 1};
 
+/* What its report advises is followed, too. */
 static inline pawl_status try_match(fixture *f) {
     fixture_forget_match(f);
     if (f->record_count > 1) {
@@ -216,7 +219,19 @@ static inline pawl_status try_match(fixture *f) {
                                .saved_world_size = f->saved_world_size,
                                .job = f->job,
                                .faults = f->faults};
-    return match_make(f->snapshot, source, &f->options, &ranks, f->report, &f->match, &f->err);
+    pawl_status status =
+        match_make(f->snapshot, source, &f->options, &ranks, f->report, &f->match, &f->err);
+    if (status == PAWL_OK) {
+        followed all = {.snapshot = f->snapshot,
+                        .checkpoint = source,
+                        .options = f->options,
+                        .ranks = ranks,
+                        .report = f->report,
+                        .refused = f->match->refused,
+                        .err = ERROR_INIT};
+        f->followed += follow_all(&all);
+    }
+    return status;
 }
 
 static inline void match(fixture *f) {

@@ -62,12 +62,19 @@ static void test_other_values_of_other_roles_are_no_difference(void **context) {
 
 /* ---- R01 ------------------------------------------------------------------------------------ */
 
+/* So that something is left to restore where another entry is taken out. */
+static void one_that_fits(fixture *f) {
+    state_tensor(f, "fits", PAWL_F32, SHAPE(1));
+    saved_tensor(f, "fits", PAWL_F32, SHAPE(1));
+}
+
 #define SHAPE_ADVICE                                                                               \
     "; build the model with the checkpoint's shape, or take the entry out of the state and set "   \
     "options.unexpected = PAWL_POLICY_ALLOW to leave it out"
 
 static void test_r01_other_shape(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     state_tensor(f, "dense/kernel", PAWL_F32, SHAPE(64, 12));
     saved_tensor(f, "dense/kernel", PAWL_F32, SHAPE(64, 10));
     match(f);
@@ -75,11 +82,24 @@ static void test_r01_other_shape(void **context) {
                      "\"dense/kernel\" is [64, 10] F32 in the checkpoint and [64, 12] F32 in the "
                      "state: dimension 1 differs" SHAPE_ADVICE);
     assert_int_equal(item(f, 0)->dimension, 1);
-    assert_pairs(f, 0, 0, 0);
+    assert_pairs(f, 1, 0, 0);
+}
+
+/* The only entry: without it nothing would be restored, and that is no way out. */
+static void test_r01_other_shape_of_all_there_is(void **context) {
+    fixture *f = *context;
+    state_tensor(f, "a", PAWL_F32, SHAPE(4));
+    saved_tensor(f, "a", PAWL_F32, SHAPE(3));
+    match(f);
+    assert_only_item(f, PAWL_DIFF_SHAPE, ERROR, "a", "[3] F32", "[4] F32",
+                     "\"a\" is [3] F32 in the checkpoint and [4] F32 in the state: dimension 0 "
+                     "differs; build the model with the checkpoint's shape");
+    assert_int_equal(item(f, 0)->remedy_count, 0);
 }
 
 static void test_r01_other_number_of_dimensions(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     state_tensor(f, "a", PAWL_F32, SHAPE(640));
     saved_tensor(f, "a", PAWL_F32, SHAPE(64, 10));
     match(f);
@@ -332,6 +352,7 @@ static void test_r07_tensor_of_the_caller_is_kept(void **context) {
 
 static void test_tensor_against_value(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     saved_tensor(f, "x", PAWL_F32, SHAPE(3));
     state_float(f, "x", PAWL_ROLE_OTHER, 0.5);
     match(f);
@@ -343,6 +364,7 @@ static void test_tensor_against_value(void **context) {
 
 static void test_value_of_each_rank_against_common_value(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     saved_value(f, "x", PAWL_KIND_BYTES, PAWL_ROLE_RNG, "abc", 3);
     state_rank_bytes(f, "x");
     match(f);
@@ -572,6 +594,7 @@ int main(void) {
         WITH_BOTH(test_match_keeps_the_sources),
         WITH_BOTH(test_other_values_of_other_roles_are_no_difference),
         WITH_BOTH(test_r01_other_shape),
+        WITH_BOTH(test_r01_other_shape_of_all_there_is),
         WITH_BOTH(test_r01_other_number_of_dimensions),
         WITH_BOTH(test_r01_r02_both_are_reported),
         WITH_BOTH(test_r02_other_dtype),
