@@ -38,7 +38,7 @@ static const report_item *first_left(const pawl_report *report, pawl_difference 
 /* One advice for each kind of difference, in the order in which one would try them. */
 static pawl_status say_kinds(const pawl_report *report, buffer *out, pawl_error *err) {
     static const pawl_difference order[] = {
-        PAWL_DIFF_OPTIMIZER,  PAWL_DIFF_RENAMED,        PAWL_DIFF_SLOT,  PAWL_DIFF_SHAPE,
+        PAWL_DIFF_OPTIMIZER,  PAWL_DIFF_RENAMED,        PAWL_DIFF_SHAPE, PAWL_DIFF_SLOT,
         PAWL_DIFF_DTYPE,      PAWL_DIFF_KIND,           PAWL_DIFF_RANKS, PAWL_DIFF_MISSING,
         PAWL_DIFF_UNEXPECTED, PAWL_DIFF_HYPERPARAMETER, PAWL_DIFF_BATCH,
     };
@@ -70,12 +70,13 @@ static const report_item *first_that_remains(const pawl_report *report) {
     return NULL;
 }
 
-static pawl_status say_what_remains(const pawl_report *report, buffer *out, pawl_error *err) {
+/* `with`: "this", "these". */
+static pawl_status say_what_remains(const pawl_report *report, const char *with, buffer *out,
+                                    pawl_error *err) {
     const pawl_report_advice *advice = &report->advice;
     const report_item *first = first_that_remains(report);
     if (advice->remain == 0) {
-        return buffer_printf(out, err, "; with %s it restores",
-                             advice->remedy_count == 1 ? "this" : "these");
+        return buffer_printf(out, err, "; with %s it restores", with);
     }
     if (advice->remain < 0) {
         return PAWL_OK;
@@ -127,7 +128,48 @@ static pawl_status say_renamed(const pawl_report *report, pawl_severity severity
                                more);
 }
 
+/* An error that the advice allows, and that is not gone by a rename alone. */
+static bool is_allowed(const report_item *item) {
+    return is_error_item(item) && item->seen.remains == 0 && item->seen.remedy_count > 0;
+}
+
+/* Where one option is advised, and all that it allows offers the same: that, in its own words, with
+ * the options that do as well. NULL: it is not so. */
+static const report_item *all_alike(const pawl_report *report) {
+    const report_item *first = NULL;
+    const pawl_report_advice *advice = &report->advice;
+    if (advice->remedy_count != 1 || advice->remedies[0]->from != NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < report->count; i++) {
+        const report_item *item = &report->items[i];
+        if (is_allowed(item)) {
+            first = first == NULL ? item : first;
+            if (item->seen.remedies != first->seen.remedies) {
+                return NULL;
+            }
+        }
+    }
+    for (size_t k = 0; first != NULL && k < first->seen.remedy_count; k++) {
+        if (first->seen.remedies[k]->remain != advice->remain) {
+            return NULL;
+        }
+    }
+    return first;
+}
+
+/* What else than an option would do, of the first that has it: "restore with as many ranks". */
+static const char *first_change(const pawl_report *report) {
+    for (size_t i = 0; i < report->count; i++) {
+        if (is_allowed(&report->items[i]) && report->items[i].seen.change != NULL) {
+            return report->items[i].seen.change;
+        }
+    }
+    return NULL;
+}
+
 static pawl_status say_options(const pawl_report *report, bool cast, buffer *out, pawl_error *err) {
+    const char *change = first_change(report);
     const char *comma = out->size > 0 ? "; " : "";
     for (size_t i = 0; i < report->advice.remedy_count; i++) {
         const pawl_remedy *remedy = report->advice.remedies[i];
@@ -135,10 +177,28 @@ static pawl_status say_options(const pawl_report *report, bool cast, buffer *out
             continue; /* said with the rules */
         }
         TRY(buffer_append(out, comma, strlen(comma), err));
+        if (change != NULL) {
+            TRY(buffer_printf(out, err, "%s, or ", change));
+            change = NULL;
+        }
         TRY(sentence_option(remedy, out, err));
         comma = ", and ";
     }
     return PAWL_OK;
+}
+
+static pawl_status say_tried(const pawl_report *report, bool cast, buffer *out, pawl_error *err) {
+    const report_item *alike = all_alike(report);
+    if (report->advice.remedy_count == 0) {
+        return PAWL_OK;
+    }
+    if (alike != NULL) {
+        TRY(add_advice(out, advice_of(alike), err));
+        return say_what_remains(report, alike->seen.remedy_count == 1 ? "this" : "one of these",
+                                out, err);
+    }
+    TRY(say_options(report, cast, out, err));
+    return say_what_remains(report, report->advice.remedy_count == 1 ? "this" : "these", out, err);
 }
 
 pawl_status report_next(const pawl_report *report, buffer *out, pawl_error *err) {
@@ -146,8 +206,7 @@ pawl_status report_next(const pawl_report *report, buffer *out, pawl_error *err)
     bool warned = false;
     TRY(say_renamed(report, PAWL_SEVERITY_WARNING, &warned, out, err));
     TRY(say_renamed(report, PAWL_SEVERITY_NOTE, &cast, out, err));
-    TRY(say_options(report, cast, out, err));
-    TRY(report->advice.remedy_count > 0 ? say_what_remains(report, out, err) : PAWL_OK);
+    TRY(say_tried(report, cast, out, err));
     bool more = report->advice.remedy_count > 0 && report->advice.remain > 0;
     size_t before = out->size;
     TRY(say_kinds(report, out, err));

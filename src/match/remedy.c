@@ -83,7 +83,7 @@ static void find_slot_remedy(pawl_report_item *item, const sentence_facts *facts
     } else if (facts->variable == SLOT_STALE) {
         item->change = "rebuild the optimizer for the model";
     } else if (facts->variable == SLOT_VARIABLE_CHANGED) {
-        item->change = "build the model with the checkpoint's shape, and the optimizer for it";
+        item->change = "build the optimizer for the model, once that has the checkpoint's shape";
     } else if (facts->variable >= SLOT_VARIABLE_SAME) {
         item->change = "build the optimizer with the settings that it was saved with";
     }

@@ -88,7 +88,7 @@ static void test_r06_model_only_is_not_offered_for_slots_of_other_shapes(void **
     match(f);
     assert_false(is_offered_anywhere(f, "model_only"));
     assert_string_equal(find_item(f, PAWL_DIFF_SLOT, "opt/m")->change,
-                        "build the model with the checkpoint's shape, and the optimizer for it");
+                        "build the optimizer for the model, once that has the checkpoint's shape");
 }
 
 /* What a model lacks can be allowed: then it is restored alone, and both are said. */
