@@ -61,6 +61,7 @@ from ._survey import Found, Survey, survey
 __version__: str = _lib.pawl_version().decode()
 
 __all__ = [
+    "Advice",
     "Array",
     "BatchCheck",
     "Box",

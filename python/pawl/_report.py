@@ -11,7 +11,6 @@ from ._abi import Difference, Policy, Severity
 from ._error import UsageError, check, decode, error_handle
 from ._library import lib
 
-
 _SHOWN_RULES = 4
 
 
@@ -194,22 +193,26 @@ class Report:
 
     @property
     def next(self) -> str | None:
-        """What to do about what stopped the restore: what was tried together, what that leaves, and what to do about
-        the rest; before it, what to compare where names that match may belong to others."""
+        """What to do about what stopped the restore.
+
+        What was tried together, what that leaves, and what to do about the rest; before it, what to compare where names
+        that match may be of other entries.
+        """
         errors = [item for item in self.items if item.severity == Severity.ERROR]
-        warnings = [item for item in self.items if item.difference == Difference.RENAMED and item.remedies]
-        steps = dict.fromkeys(
-            str(item) for item in warnings if errors and item.severity == Severity.WARNING and item.next
-        )
-        text = "; ".join(list(steps)[:1])
-        if self.advice is not None and self.advice.remedies:
-            text = "; ".join(part for part in (text, self._tried(errors)) if part)
-        left = dict.fromkeys(
-            item.next for item in errors if item.next and (self.advice is None or item.remains)
-        )
-        separator = ": " if self.advice is not None and self.advice.remedies and self.advice.remain else "; "
+        if not errors:
+            return None
+        renumbered = (item for item in self.items if item.difference == Difference.RENAMED and item not in errors)
+        parts = [str(item) for item in renumbered if item.severity == Severity.WARNING][:1]
+        advised = self.advice is not None and bool(self.advice.remedies)
+        if advised:
+            parts.append(self._tried(errors))
+        left = dict.fromkeys(item.next for item in errors if item.next and (self.advice is None or item.remains))
         rest = "; ".join(list(left)[:3])
-        return separator.join(part for part in (text, rest) if part) or None
+        if rest and advised and self.advice is not None and self.advice.remain:
+            parts[-1] += f": {rest}"
+        elif rest:
+            parts.append(rest)
+        return "; ".join(parts) or None
 
     def _tried(self, errors: list[Item]) -> str:
         """The advice, and what it leaves."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a refused restore advises is passed to the restore, and what was said comes of it."""
 
+import functools
 import unittest
 
 import support
@@ -22,12 +23,12 @@ def model(layers, optimizer="Adam", extra=(), slots=True):
     """Layers `{name: bytes}` of a model, with a slot each, and an optimizer's class."""
     state = pawl.State()
     for name, size in layers.items():
-        state.add(f"model/{name}", bytearray(size))
+        state[f"model/{name}"] = bytearray(size)
         if slots:
-            state.add(f"opt/{name}", bytearray(size), role="slot", slot_of=f"model/{name}", slot="m")
+            state[f"opt/{name}"] = pawl.Tensor(bytearray(size), slot_of=f"model/{name}", slot="m")
     state.set("optimizer/class", optimizer, role="hyperparameter")
     for name in extra:
-        state.add(name, bytearray(3))
+        state[name] = bytearray(3)
     return state
 
 
@@ -59,9 +60,10 @@ class Advice(support.InDirectory):
             with self.subTest(name), pawl.Run(self.directory / name.replace(" ", "-")) as run:
                 run.save(model(saved), 1)
                 run.wait()
-                found, error = self.tried(run, lambda: model(wanted, **more), {})
+                made = functools.partial(model, wanted, **more)
+                found, error = self.tried(run, made, {})
                 self.assertGreater(found, 0)
-                self.follow(run, error, lambda: model(wanted, **more))
+                self.follow(run, error, made)
 
     def follow(self, run, error, wanted):
         advice = error.report.advice
@@ -69,7 +71,11 @@ class Advice(support.InDirectory):
         self.assertEqual(left, advice.remain, error.next)
         self.assertEqual(left == 0 and bool(advice.remedies), " it restores" in error.next, error.next)
         self.assertEqual(left > 0 and bool(advice.remedies), " remain" in error.next, error.next)
-        still = {(item.difference, item.saved_as or item.name) for item in now.report.items} if now else set()
+        still = {
+            (item.difference, item.saved_as or item.name)
+            for item in (now.report.items if now else ())
+            if item.severity.name == "ERROR"
+        }
         for item in error.report.items:
             if item.severity.name == "ERROR":
                 self.assertEqual(item.remains, (item.difference, item.saved_as or item.name) in still)
