@@ -168,8 +168,8 @@ typedef struct pawl_report_item {
         remains; /* 1: an error that is left where all is asked for that pawl_report_next says */
 } pawl_report_item;
 
-/* What was tried together: the rename rules that are suggested as a NOTE, and the options that
- * allow what is an error then. */
+/* What was tried together: the rename rules that are suggested as a NOTE, unless of one entry with
+ * another last component, and the options that allow what is an error then. */
 typedef struct pawl_report_advice {
     size_t struct_size;
     const pawl_remedy *const *remedies; /* rules first; none has `before` */

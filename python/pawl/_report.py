@@ -202,7 +202,7 @@ class Report:
         if not errors:
             return None
         renumbered = (item for item in self.items if item.difference == Difference.RENAMED and item not in errors)
-        parts = [str(item) for item in renumbered if item.severity == Severity.WARNING][:1]
+        parts = [str(item) for item in renumbered if not self._is_tried(item)][:1]
         advised = self.advice is not None and bool(self.advice.remedies)
         if advised:
             parts.append(self._tried(errors))
@@ -213,6 +213,10 @@ class Report:
         elif rest:
             parts.append(rest)
         return "; ".join(parts) or None
+
+    def _is_tried(self, renamed: Item) -> bool:
+        """Are the rules of renamed entries part of the advice? Others are a question."""
+        return self.advice is not None and any(remedy in renamed.remedies[:1] for remedy in self.advice.remedies)
 
     def _tried(self, errors: list[Item]) -> str:
         """The advice, and what it leaves."""

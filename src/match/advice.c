@@ -100,16 +100,21 @@ static bool is_part(const pawl_report_advice *advice, const pawl_remedy *remedy)
     return false;
 }
 
-/* The first suggested rename that is among what was tried, or that may be wrong (a WARNING). */
-static pawl_status say_renamed(const pawl_report *report, pawl_severity severity, bool *cast,
-                               buffer *out, pawl_error *err) {
+static bool is_tried_rename(const pawl_report *report, const pawl_report_item *item) {
+    return item->severity == PAWL_SEVERITY_NOTE &&
+           (!report->tried ||
+            (item->remedy_count > 0 && is_part(&report->advice, item->remedies[0])));
+}
+
+/* The first rename that is among what was tried, or the first that is not: a question. */
+static pawl_status say_renamed(const pawl_report *report, bool tried, bool *cast, buffer *out,
+                               pawl_error *err) {
     uint64_t more = 0;
     bool told = false;
     for (size_t i = 0; i < report->count; i++) {
         const pawl_report_item *item = &report->items[i].seen;
-        if (item->difference != PAWL_DIFF_RENAMED || item->severity != severity ||
-            (report->tried && severity == PAWL_SEVERITY_NOTE &&
-             (item->remedy_count == 0 || !is_part(&report->advice, item->remedies[0])))) {
+        if (item->difference != PAWL_DIFF_RENAMED || is_error_item(&report->items[i]) ||
+            is_tried_rename(report, item) != tried) {
             continue;
         }
         more += told;
@@ -120,11 +125,10 @@ static pawl_status say_renamed(const pawl_report *report, pawl_severity severity
         *cast = *cast ||
                 (item->remedy_count > 0 && item->remedies[item->remedy_count - 1]->from == NULL);
     }
-    return more == 0 || severity != PAWL_SEVERITY_NOTE
+    return more == 0 || !tried
                ? PAWL_OK
                : buffer_printf(out, err,
-                               "; and the rules of the %" PRIu64 " more renames of the "
-                               "report",
+                               "; and the rules of the %" PRIu64 " more renames of the report",
                                more);
 }
 
@@ -203,9 +207,9 @@ static pawl_status say_tried(const pawl_report *report, bool cast, buffer *out, 
 
 pawl_status report_next(const pawl_report *report, buffer *out, pawl_error *err) {
     bool cast = false;
-    bool warned = false;
-    TRY(say_renamed(report, PAWL_SEVERITY_WARNING, &warned, out, err));
-    TRY(say_renamed(report, PAWL_SEVERITY_NOTE, &cast, out, err));
+    bool asked = false;
+    TRY(say_renamed(report, false, &asked, out, err));
+    TRY(say_renamed(report, true, &cast, out, err));
     TRY(say_tried(report, cast, out, err));
     bool more = report->advice.remedy_count > 0 && report->advice.remain > 0;
     size_t before = out->size;

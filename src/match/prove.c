@@ -365,14 +365,26 @@ static pawl_status again_if_forgotten(prover *p, pawl_error *err) {
     return forgotten ? course_try(p, &p->all, err) : PAWL_OK;
 }
 
-/* All suggestions, or else the first. */
+static const char *last_component(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return slash != NULL ? slash + 1 : name;
+}
+
+/* One entry, under another name of its own: its type alone speaks for it, so it is a question. */
+static bool is_guess(const prover *p, const pawl_report_item *item) {
+    return item->count == 1 && state_snapshot_find(p->m->wanted, item->other_name, NULL) != NULL &&
+           strcmp(last_component(item->name), last_component(item->other_name)) != 0;
+}
+
+/* All suggestions but guesses, or else the first. */
 static pawl_status take_renames(prover *p, pawl_error *err) {
     for (int most = SUGGEST_MAX; most > 0 && p->all.remedy_count == 0; most = most > 1 ? 1 : 0) {
         course_mark mark = mark_of(&p->all);
         int taken = 0;
         for (size_t i = 0; i < p->report->count && taken < most; i++) {
             const pawl_report_item *item = &p->report->items[i].seen;
-            if (is_rename(item) && item->severity == PAWL_SEVERITY_NOTE && item->remedy_count > 0) {
+            if (is_rename(item) && item->severity == PAWL_SEVERITY_NOTE && item->remedy_count > 0 &&
+                !is_guess(p, item)) {
                 TRY(course_add_all(&p->all, item, err));
                 taken++;
             }

@@ -209,6 +209,35 @@ static void test_r05_only_what_the_rules_leave_is_to_be_allowed(void **context) 
                 "value; with these it restores");
 }
 
+/* Of one entry with another last name only its type speaks for the rename: it is a question, and no
+ * part of what is advised. The prefix is renamed, though one entry of it went and another came. */
+static void test_r05_one_entry_of_another_name_is_a_question(void **context) {
+    fixture *f = *context;
+    static const char *const names[] = {"in/w", "in/b", "mid/w", "mid/b", "output/w"};
+    char name[32];
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(name, sizeof name, "net/%s", names[i]);
+        saved_tensor(f, name, PAWL_F32, SHAPE(20 + i));
+        (void)snprintf(name, sizeof name, "model/%s", names[i]);
+        state_tensor(f, name, PAWL_F32, SHAPE(20 + i));
+    }
+    saved_tensor(f, "net/output/scale", PAWL_F32, SHAPE(9));
+    state_tensor(f, "model/output/bias", PAWL_F32, SHAPE(9));
+    match(f);
+    const pawl_report_advice *next = pawl_report_next(f->report);
+    size_t rules = 0;
+    for (size_t i = 0; i < next->remedy_count; i++) {
+        const pawl_remedy *r = next->remedies[i];
+        rules += r->from != NULL;
+        assert_true(r->from == NULL || strcmp(r->from, "net/output/scale") != 0);
+    }
+    assert_true(rules > 0);
+    assert_int_equal(next->remedy_count, rules + 2);
+    assert_int_equal(next->remain, 0);
+    assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
+    assert_says(f->err.next, "renamed? 1 entry matches after \"net/output/scale\" -> ");
+}
+
 /* ---- nothing -------------------------------------------------------------------------------- */
 
 /* Allowing all that differs would restore nothing: that is not offered, on neither side. */
@@ -410,6 +439,7 @@ int main(void) {
         WITH_BOTH(test_r05_numbered_layers_of_one_shape_move_as_one),
         WITH_BOTH(test_r05_numbered_layers_of_other_shapes_move_as_one),
         WITH_BOTH(test_r05_only_what_the_rules_leave_is_to_be_allowed),
+        WITH_BOTH(test_r05_one_entry_of_another_name_is_a_question),
         WITH_BOTH(test_r13_allowing_everything_is_no_way_out),
         WITH_BOTH(test_what_remains_is_said),
         WITH_BOTH(test_r11_a_rank_promises_nothing_for_the_others),
