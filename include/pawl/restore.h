@@ -105,7 +105,7 @@ typedef enum pawl_difference {
                                      that match may be of different ones. ERROR: the rules give two
                                      entries one name */
     PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */
-    PAWL_DIFF_SLOT = 7,           /* R06 a slot is missing, extra, or not as it was saved */
+    PAWL_DIFF_SLOT = 7,           /* R06 a slot is missing, extra, of another shape or dtype */
     PAWL_DIFF_HYPERPARAMETER = 8, /* R07 */
     PAWL_DIFF_KIND = 9,           /* tensor against value, string against number */
     PAWL_DIFF_BATCH = 10,         /* J06 */

@@ -210,6 +210,10 @@ static pawl_status describe_slot(const words *w) {
         return describe_lacking(w);
     }
     const char *variable = w->facts->variable_side;
+    if (w->facts->variable == SLOT_OTHER_DTYPE) {
+        return buffer_printf(w->out, w->err, " is %s in the checkpoint and %s in the state%s",
+                             w->checkpoint, w->state, is_error(item) ? "" : ": it is converted");
+    }
     if (w->facts->variable == SLOT_STALE) {
         return buffer_printf(
             w->out, w->err,
@@ -229,8 +233,9 @@ static pawl_status describe_hyperparameter(const words *w) {
 
 static pawl_status describe_kinds(const words *w) {
     return buffer_printf(w->out, w->err,
-                         "\"%s\" is of another kind: %s in the checkpoint, %s in the state",
-                         w->name, w->checkpoint, w->state);
+                         "\"%s\" is of another kind: %s in the checkpoint, %s in the state%s",
+                         w->name, w->checkpoint, w->state,
+                         w->facts->used_side != NULL ? ": the state's value is used" : "");
 }
 
 static pawl_status describe_batch(const words *w) {
