@@ -42,7 +42,7 @@ static pawl_status say_kinds(const pawl_report *report, buffer *out, pawl_error 
         PAWL_DIFF_DTYPE,      PAWL_DIFF_KIND,           PAWL_DIFF_RANKS, PAWL_DIFF_MISSING,
         PAWL_DIFF_UNEXPECTED, PAWL_DIFF_HYPERPARAMETER, PAWL_DIFF_BATCH,
     };
-    const char *said[ARRAY_LENGTH(order)];
+    const char *said[ARRAY_LENGTH(order)] = {NULL};
     size_t count = 0;
     bool optimizer = false;
     for (size_t i = 0; i < ARRAY_LENGTH(order); i++) {

@@ -1,257 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves what a report advises: each remedy is tried on the same entries and the same state, with
- * its option set, its rules added, its entries taken out of the state. It is offered only if the
+ * Proves what a report advises, by trying it on the same entries and the same state. Each remedy is
+ * tried: its option set, its rules added, its entries taken out of the state. It is offered only if the
  * differences that offer it are gone then, and no other came instead; and all that is to be asked
  * for together is tried as a whole. A trial is one more match: it goes through the entries of the
- * checkpoint and reads nothing else. There are at most MAX_TRIALS; what is not tried then is not
- * offered.
+ * checkpoint and reads nothing else. Their number is bounded (course.c); what is not tried then is
+ * not offered.
  *
  * With a group each rank tries by itself: what this finds wrong is wrong, but whether the other
  * ranks' states fit as well, nobody has asked.
  */
-#include "match/matcher.h"
-#include "match/remedy.h"
+#include "match/prove.h"
 #include "match/suggest.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MAX_TRIALS   24
-#define MAX_REMEDIES 16 /* distinct ones that are no rules: remedy.c has 12 */
 
 static const char *const model_first =
     "make the model's own entries fit first: as they are, it cannot be restored alone";
 static const char *const compare_names =
     "compare the names (pawl show lists the checkpoint's): as they are, no entry of the checkpoint "
     "fits one of the state; or restore another checkpoint";
-
-/* ---- which errors a report has -------------------------------------------------------------- */
-
-typedef struct error_key {
-    pawl_difference difference;
-    const char *name; /* in the checkpoint, where the entry is in it */
-} error_key;
-
-typedef struct error_keys {
-    error_key *items;
-    size_t count;
-} error_keys;
-
-static bool is_error_now(const pawl_report_item *item) {
-    return item->severity == PAWL_SEVERITY_ERROR;
-}
-
-static error_key key_of(const pawl_report_item *item) {
-    bool renamed = item->saved_as != NULL && item->difference != PAWL_DIFF_RENAMED;
-    return (error_key){.difference = item->difference,
-                       .name = renamed              ? item->saved_as
-                               : item->name != NULL ? item->name
-                                                    : ""};
-}
-
-static int by_key(const void *a, const void *b) {
-    const error_key *left = a;
-    const error_key *right = b;
-    if (left->difference != right->difference) {
-        return left->difference < right->difference ? -1 : 1;
-    }
-    return strcmp(left->name, right->name);
-}
-
-static void keys_free(error_keys *keys) {
-    mem_free(keys->items);
-}
-
-static pawl_status keys_of(const pawl_report *report, error_keys *out, pawl_error *err) {
-    out->items = mem_calloc(report->count, sizeof(*out->items));
-    if (out->items == NULL) {
-        return error_nomem(err, report->count * sizeof(*out->items));
-    }
-    for (size_t i = 0; i < report->count; i++) {
-        if (is_error_now(&report->items[i].seen)) {
-            out->items[out->count++] = key_of(&report->items[i].seen);
-        }
-    }
-    if (out->count > 1) {
-        qsort(out->items, out->count, sizeof(*out->items), by_key);
-    }
-    return PAWL_OK;
-}
-
-static bool has_key(const error_keys *keys, const pawl_report_item *item) {
-    const error_key key = key_of(item);
-    return keys->count > 0 &&
-           bsearch(&key, keys->items, keys->count, sizeof(*keys->items), by_key) != NULL;
-}
-
-/* ---- what is asked for together ------------------------------------------------------------- */
-
-typedef struct course {
-    pawl_restore_options options;
-    pawl_rename *rules; /* the given ones first */
-    size_t rule_capacity;
-    const pawl_remedy **remedies;
-    size_t remedy_count, remedy_capacity;
-    bool *left_out; /* NULL: nothing is */
-    matcher_outcome came;
-    error_keys errors; /* that came of it */
-} course;
-
-typedef struct tried_remedy {
-    const pawl_remedy *of;
-    const pawl_remedy *told; /* a copy that says what remains; NULL: it is not offered */
-} tried_remedy;
-
-/* A constant list of remedies, and what is left of it. */
-typedef struct tried_list {
-    const pawl_remedy *const *of;
-    const pawl_remedy *const *told;
-    size_t told_count;
-} tried_list;
-
-typedef struct prover {
-    matcher *m;
-    entry_source checkpoint;
-    pawl_report *report;
-    error_keys errors; /* of the report */
-    int trials;
-    course all; /* what is advised together */
-    tried_remedy tried[MAX_REMEDIES];
-    size_t tried_count;
-    tried_list lists[MAX_REMEDIES];
-    size_t list_count;
-} prover;
-
-static void course_forget(course *c) {
-    pawl_report_free(c->came.report);
-    keys_free(&c->errors);
-    c->came = (matcher_outcome){.report = NULL};
-    c->errors = (error_keys){.items = NULL};
-}
-
-static void course_free(course *c) {
-    course_forget(c);
-    mem_free(c->rules);
-    mem_free(c->remedies);
-    mem_free(c->left_out);
-}
-
-static pawl_status course_start(const prover *p, course *c, pawl_error *err) {
-    size_t given = p->m->options.rename_count;
-    c->options = p->m->options;
-    TRY(vec_reserve(&c->rules, &c->rule_capacity, given + 1, sizeof(*c->rules), err));
-    if (given > 0) {
-        memcpy(c->rules, p->m->options.renames, given * sizeof(*c->rules));
-    }
-    return PAWL_OK;
-}
-
-static pawl_status course_add(course *c, const pawl_remedy *remedy, pawl_error *err) {
-    TRY(vec_reserve(&c->remedies, &c->remedy_capacity, c->remedy_count + 1, sizeof(*c->remedies),
-                    err));
-    c->remedies[c->remedy_count++] = remedy;
-    if (remedy->from == NULL) {
-        remedy_apply(remedy, &c->options);
-        return PAWL_OK;
-    }
-    size_t count = c->options.rename_count;
-    TRY(vec_reserve(&c->rules, &c->rule_capacity, count + 1, sizeof(*c->rules), err));
-    c->rules[count] = (pawl_rename){.from = remedy->from, .to = remedy->to};
-    c->options.rename_count = count + 1;
-    return PAWL_OK;
-}
-
-/* All of a difference's: of names that changed. */
-static pawl_status course_add_all(course *c, const pawl_report_item *item, pawl_error *err) {
-    for (size_t i = 0; i < item->remedy_count; i++) {
-        TRY(course_add(c, item->remedies[i], err));
-    }
-    return PAWL_OK;
-}
-
-/* Takes the entries of all differences that offer the remedy out of the state. */
-static pawl_status course_take_out(const prover *p, course *c, const pawl_remedy *remedy,
-                                   pawl_error *err) {
-    size_t place = 0;
-    c->left_out = mem_calloc(p->m->wanted->count, sizeof(*c->left_out));
-    if (c->left_out == NULL) {
-        return error_nomem(err, p->m->wanted->count);
-    }
-    for (size_t i = 0; i < p->report->count; i++) {
-        const pawl_report_item *item = &p->report->items[i].seen;
-        for (size_t k = 0; k < item->remedy_count; k++) {
-            if (item->remedies[k] == remedy &&
-                state_snapshot_find(p->m->wanted, item->name, &place) != NULL) {
-                c->left_out[place] = true;
-            }
-        }
-    }
-    return PAWL_OK;
-}
-
-static pawl_status course_try(prover *p, course *c, pawl_error *err) {
-    course_forget(c);
-    if (p->trials++ >= MAX_TRIALS) {
-        c->came.dead_end = true;
-        return PAWL_OK;
-    }
-    c->options.renames = c->rules;
-    TRY(matcher_try(p->m, p->checkpoint, &c->options, c->left_out, &c->came, err));
-    return keys_of(c->came.report, &c->errors, err);
-}
-
-/* ---- what came of it ------------------------------------------------------------------------ */
-
-/* Is there an error that was none before? Those that were only counted are compared by number. */
-static bool has_new(const prover *p, const course *c) {
-    const pawl_report *now = c->came.report;
-    for (int d = 0; d < REPORT_DIFFERENCES; d++) {
-        if (now->errors_of_kind[d] > p->report->errors_of_kind[d]) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < now->count; i++) {
-        const pawl_report_item *item = &now->items[i].seen;
-        bool known = p->report->kept_of_kind[item->difference] < REPORT_MAX_ITEMS;
-        if (is_error_now(item) && known && !has_key(&p->errors, item)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Is every difference gone that offers the remedy? */
-static bool allows_its_own(const prover *p, const course *c, const pawl_remedy *remedy) {
-    for (size_t i = 0; i < p->report->count; i++) {
-        const pawl_report_item *item = &p->report->items[i].seen;
-        for (size_t k = 0; is_error_now(item) && k < item->remedy_count; k++) {
-            if (item->remedies[k] == remedy && has_key(&c->errors, item)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* Can no option allow it? */
-static bool is_hard(const pawl_report_item *item) {
-    for (size_t k = 0; k < item->remedy_count; k++) {
-        if (item->remedies[k]->before == NULL) {
-            return false;
-        }
-    }
-    return is_error_now(item);
-}
-
-static bool leaves_hard_ones(const course *c) {
-    for (size_t i = 0; i < c->came.report->count; i++) {
-        if (is_hard(&c->came.report->items[i].seen)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static int64_t remaining(const prover *p, const course *c) {
     return p->m->ranks.job ? -1 : (int64_t)c->came.report->found[PAWL_SEVERITY_ERROR];
@@ -270,7 +38,7 @@ static const pawl_remedy *tell(prover *p, const pawl_remedy *remedy, const cours
 /* ---- names that changed --------------------------------------------------------------------- */
 
 static bool is_rename(const pawl_report_item *item) {
-    return item->difference == PAWL_DIFF_RENAMED && !is_error_now(item);
+    return item->difference == PAWL_DIFF_RENAMED && !prove_is_error(item);
 }
 
 /* The difference's remedies again, with what remains. */
@@ -316,7 +84,7 @@ static pawl_status prove_renames(prover *p, pawl_error *err) {
         TRY(course_add_all(&c, item, err));
         TRY(course_try(p, &c, err));
         bool pairs = !c.came.dead_end && c.came.renamed >= renamed + item->count;
-        if (pairs && !has_new(p, &c)) {
+        if (pairs && !course_has_new(p, &c)) {
             TRY(tell_renames(p, item, &c, err));
         } else {
             TRY(withdraw(p, &i, err));
@@ -347,7 +115,7 @@ static pawl_status take_step(prover *p, course_mark mark, bool (*fails)(const co
     }
     TRY(course_try(p, c, err));
     bool nothing = c->came.pairs == 0 && !p->m->ranks.job;
-    if (c->came.dead_end || nothing || has_new(p, c) || (fails != NULL && fails(c))) {
+    if (c->came.dead_end || nothing || course_has_new(p, c) || (fails != NULL && fails(c))) {
         course_forget(c);
         c->options = mark.options;
         c->remedy_count = mark.remedy_count;
@@ -361,8 +129,11 @@ static const pawl_report *left_by(const prover *p) {
 }
 
 static pawl_status again_if_forgotten(prover *p, pawl_error *err) {
-    bool forgotten = p->all.remedy_count > 0 && p->all.came.report == NULL;
-    return forgotten ? course_try(p, &p->all, err) : PAWL_OK;
+    if (p->all.remedy_count > 0 && p->all.came.report == NULL) {
+        TRY(course_try(p, &p->all, err));
+        p->all.remedy_count = p->all.came.dead_end ? 0 : p->all.remedy_count;
+    }
+    return PAWL_OK;
 }
 
 static const char *last_component(const char *name) {
@@ -396,7 +167,7 @@ static pawl_status take_renames(prover *p, pawl_error *err) {
 
 /* Is restoring the model alone the only option that allows it? */
 static bool needs_model_only(const pawl_report_item *item) {
-    bool only = is_error_now(item) && item->remedy_count > 0;
+    bool only = prove_is_error(item) && item->remedy_count > 0;
     for (size_t k = 0; k < item->remedy_count; k++) {
         only = only && remedy_is_model_only(item->remedies[k]);
     }
@@ -412,12 +183,12 @@ static pawl_status take_model_only(prover *p, pawl_error *err) {
             break;
         }
     }
-    TRY(take_step(p, mark, leaves_hard_ones, err));
+    TRY(take_step(p, mark, course_leaves_hard_ones, err));
     return again_if_forgotten(p, err);
 }
 
 static const pawl_remedy *first_option(const pawl_report_item *item) {
-    for (size_t k = 0; is_error_now(item) && k < item->remedy_count; k++) {
+    for (size_t k = 0; prove_is_error(item) && k < item->remedy_count; k++) {
         if (item->remedies[k]->before == NULL && !remedy_is_model_only(item->remedies[k])) {
             return item->remedies[k];
         }
@@ -460,10 +231,10 @@ static pawl_status prove_all(prover *p, pawl_error *err) {
 /* Where nothing fits, leaving out what differs leads nowhere, unless something else that is asked
  * for together makes pairs. */
 static bool leads_on(const prover *p, const course *c, const pawl_remedy *remedy) {
-    if (c->came.dead_end || has_new(p, c) || !allows_its_own(p, c, remedy)) {
+    if (c->came.dead_end || course_has_new(p, c) || !course_allows_its_own(p, c, remedy)) {
         return false;
     }
-    if (remedy_is_model_only(remedy) && leaves_hard_ones(c)) {
+    if (remedy_is_model_only(remedy) && course_leaves_hard_ones(c)) {
         return false;
     }
     bool leaves_out = remedy_is_model_only(remedy) || strcmp(remedy->option, "missing") == 0 ||
@@ -482,7 +253,7 @@ static pawl_status prove_remedy(prover *p, const pawl_remedy *remedy, pawl_error
             return PAWL_OK;
         }
     }
-    if (p->tried_count == MAX_REMEDIES) {
+    if (p->tried_count == PROVE_MAX_REMEDIES) {
         return PAWL_OK;
     }
     CLEANUP(course_free) course alone = {.rules = NULL};
@@ -532,7 +303,7 @@ static pawl_status tell_list(prover *p, const pawl_report_item *item, tried_list
         told[out->told_count] = told_of(p, item->remedies[k]);
         out->told_count += told[out->told_count] != NULL;
     }
-    if (p->list_count < MAX_REMEDIES) {
+    if (p->list_count < PROVE_MAX_REMEDIES) {
         p->lists[p->list_count++] = *out;
     }
     return PAWL_OK;
@@ -560,7 +331,7 @@ static pawl_status prove_each(prover *p, pawl_error *err) {
         for (size_t i = 0; i < p->report->count; i++) {
             const pawl_report_item *item = &p->report->items[i].seen;
             tried_list list;
-            if (is_error_now(item) && item->remedy_count > 0) {
+            if (prove_is_error(item) && item->remedy_count > 0) {
                 TRY(tell_list(p, item, &list, err));
                 TRY(telling == 1 ? tell_item(p, i, &list, err) : PAWL_OK);
             }
@@ -591,7 +362,7 @@ static pawl_status set_advice(prover *p, pawl_error *err) {
     bool tried = p->all.came.report != NULL;
     for (size_t i = 0; i < report->count; i++) {
         pawl_report_item *item = &report->items[i].seen;
-        item->remains = is_error_now(item) && (!tried || has_key(&p->all.errors, item));
+        item->remains = prove_is_error(item) && (!tried || error_keys_have(&p->all.errors, item));
     }
     report->tried = true;
     report->advice = (pawl_report_advice){
@@ -604,7 +375,7 @@ static pawl_status set_advice(prover *p, pawl_error *err) {
 }
 
 static void prover_free(prover *p) {
-    keys_free(&p->errors);
+    error_keys_free(&p->errors);
     course_free(&p->all);
 }
 
@@ -623,7 +394,7 @@ pawl_status matcher_prove(matcher *m, entry_source checkpoint, pawl_error *err) 
     if (!has_something_to_prove(m)) {
         return PAWL_OK;
     }
-    TRY(keys_of(m->report, &p.errors, err));
+    TRY(error_keys_of(m->report, &p.errors, err));
     TRY(prove_renames(&p, err));
     if (!m->match->refused) {
         return PAWL_OK;
