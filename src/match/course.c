@@ -81,8 +81,8 @@ pawl_status course_start(const prover *p, course *c, pawl_error *err) {
 }
 
 pawl_status course_add(course *c, const pawl_remedy *remedy, pawl_error *err) {
-    TRY(vec_reserve(&c->remedies, &c->remedy_capacity, c->remedy_count + 1, sizeof(const pawl_remedy *),
-                    err));
+    TRY(vec_reserve(&c->remedies, &c->remedy_capacity, c->remedy_count + 1,
+                    sizeof(const pawl_remedy *), err));
     c->remedies[c->remedy_count++] = remedy;
     if (remedy->from == NULL) {
         remedy_apply(remedy, &c->options);

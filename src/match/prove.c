@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Proves what a report advises, by trying it on the same entries and the same state. Each remedy is
- * tried: its option set, its rules added, its entries taken out of the state. It is offered only if the
- * differences that offer it are gone then, and no other came instead; and all that is to be asked
- * for together is tried as a whole. A trial is one more match: it goes through the entries of the
- * checkpoint and reads nothing else. Their number is bounded (course.c); what is not tried then is
- * not offered.
+ * tried: its option set, its rules added, its entries taken out of the state. It is offered only if
+ * the differences that offer it are gone then, and no other came instead; and all that is to be
+ * asked for together is tried as a whole. A trial is one more match: it goes through the entries of
+ * the checkpoint and reads nothing else. Their number is bounded (course.c); what is not tried then
+ * is not offered.
  *
  * With a group each rank tries by itself: what this finds wrong is wrong, but whether the other
  * ranks' states fit as well, nobody has asked.

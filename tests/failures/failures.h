@@ -97,7 +97,8 @@ void trainer_open(trainer *t, const char *path);
 void trainer_open_with(trainer *t, const char *path, const pawl_run_options *options);
 void trainer_close(trainer *t);
 void trainer_save(trainer *t, int64_t step);
-/* Where it is refused, trainer_follow then follows what the report advises; the state may change. */
+/* Where it is refused, trainer_follow then follows what the report advises, and the state may
+ * change. */
 pawl_status trainer_restore(trainer *t, const pawl_restore_options *options);
 void trainer_follow(trainer *t);
 /* A run `path` with the steps given, the last of them -1; closed again. */
