@@ -52,7 +52,7 @@ from ._error import (
 from ._group import Discovered, Group, discover
 from ._library import lib as _lib
 from ._memory import Array
-from ._report import Item, Remedy, Report
+from ._report import Advice, Item, Remedy, Report
 from ._run import Leftover, Run, SaveStats, preempted, unwatch_preemption, watch_preemption
 from ._state import Box, State, Tensor
 from ._survey import Found, Survey, survey
@@ -61,6 +61,7 @@ from ._survey import Found, Survey, survey
 __version__: str = _lib.pawl_version().decode()
 
 __all__ = [
+    "Advice",
     "Array",
     "BatchCheck",
     "Box",

@@ -256,6 +256,7 @@ class Remedy(Struct):
         ("to", c_char_p),
         ("before", c_char_p),
         ("effect", c_char_p),
+        ("remain", c_int64),
     ]
 
 
@@ -276,6 +277,16 @@ class ReportItem(Struct):
         ("remedies", POINTER(POINTER(Remedy))),
         ("remedy_count", c_size_t),
         ("saved_as", c_char_p),
+        ("remains", c_int64),
+    ]
+
+
+class ReportAdvice(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("remedies", POINTER(POINTER(Remedy))),
+        ("remedy_count", c_size_t),
+        ("remain", c_int64),
     ]
 
 
@@ -607,6 +618,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_rename": Rename,
     "pawl_restore_options": RestoreOptions,
     "pawl_remedy": Remedy,
+    "pawl_report_advice": ReportAdvice,
     "pawl_report_item": ReportItem,
     "pawl_report_counts": ReportCounts,
     "pawl_step_info": StepInfo,

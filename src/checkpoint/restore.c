@@ -95,6 +95,11 @@ static pawl_status next_asking(void *context, const record_entry **out, pawl_err
     return w->of.next(w->of.context, out, err);
 }
 
+static pawl_status again_asking(void *context, pawl_error *err) {
+    asking_walk *w = context;
+    return w->of.again(w->of.context, err);
+}
+
 static pawl_status match_entries(candidate *a, pawl_error *err) {
     restoration *all = a->all;
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
@@ -109,7 +114,7 @@ static pawl_status match_entries(candidate *a, pawl_error *err) {
                                .job = all->job,
                                .faults = all->compared ? &all->faults : NULL};
     asking_walk asking = {.all = all, .of = entries_source(walk)};
-    const entry_source entries = {.context = &asking, .next = next_asking};
+    const entry_source entries = {.context = &asking, .next = next_asking, .again = again_asking};
     return match_make(a->snapshot, entries, all->options, &ranks, all->report, &a->match, err);
 }
 

@@ -305,6 +305,12 @@ static void differ(pawl_run *run) {
             printf("remedy %s\n", item->remedies[k]->option);
         }
     }
+    const pawl_report_advice *next = pawl_report_next(report);
+    HANDED_OUT(pawl_report_advice, next);
+    for (size_t i = 0; i < next->remedy_count; i++) {
+        HANDED_OUT(pawl_remedy, next->remedies[i]);
+        printf("together %s\n", next->remedies[i]->option);
+    }
     pawl_report_free(report);
     pawl_state_free(state);
 }

@@ -69,7 +69,8 @@ class Batches(support.InDirectory):
         self.assertEqual(error.safe, "nothing was restored: the state is as it was")
         self.assertEqual(
             error.next,
-            "feed the batches that the checkpoint was trained with, or pass batch='allow' to go on with other batches",
+            "feed the batches that the checkpoint was trained with, or pass batch='allow' to go on with other batches; "
+            "with this it restores",
         )
         self.assertEqual([(item.name, item.severity.name) for item in error.report.items], [("batch", "ERROR")])
         self.assertEqual(state["step"], 7)
