@@ -110,6 +110,8 @@ static bool is_ignored(const doctor_show *show, const char *id) {
 }
 
 void doctor_put(doctor_show *show, const pawl_finding *finding) {
+    bool of_path = finding->part == NULL || strcmp(finding->part, "path") == 0;
+    show->unable = show->unable || (of_path && finding->severity == PAWL_SEVERITY_ERROR);
     if (is_ignored(show, finding->id)) {
         return;
     }

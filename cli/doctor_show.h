@@ -9,6 +9,7 @@ typedef struct doctor_show {
     output *out;
     const word_list *ignored;
     pawl_severity worst; /* of what is not ignored */
+    bool unable;         /* of the path there is an error, ignored or not */
 } doctor_show;
 
 bool doctor_is_fine(const pawl_finding *finding);

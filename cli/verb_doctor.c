@@ -11,16 +11,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_ANSWER_S  5.0
+#define MOST_ANSWER_S    5.0
 #define SECONDS_OF_HOUR 3600.0
 
 /* What the library is asked, and what that points to. */
 typedef struct request {
     pawl_doctor_options options;
     pawl_restore_options restore;
-    int64_t step;
+    int64_t step, model_step;
     const char *run;
+    target model;
 } request;
+
+static bool told_by_options(const arguments *args, const doctor_rank *r) {
+    return args->alone || (r->found.source != NULL && strcmp(r->found.source, "options") == 0);
+}
 
 static void make_request(request *q, const arguments *args, const doctor_rank *r) {
     const target *t = &args->targets[0];
@@ -44,10 +49,15 @@ static void make_request(request *q, const arguments *args, const doctor_rank *r
         .mtbf_s = args->mtbf_hours * SECONDS_OF_HOUR,
         .budget_bytes = args->budget_bytes,
         .ranks = args->ranks > 0 ? args->ranks : 0,
-        .environment = args->alone ? NULL : (const char *const *)environ,
+        .environment = told_by_options(args, r) ? NULL : (const char *const *)environ,
         .step = t->has_step && t->step != NEWEST_STEP ? &q->step : NULL,
-        .model = args->model,
         .restore = &q->restore};
+    if (args->model != NULL) {
+        q->model = target_parse(args->model);
+        q->model_step = q->model.step;
+        q->options.model = q->model.run;
+        q->options.model_step = q->model_step != NEWEST_STEP ? &q->model_step : NULL;
+    }
 }
 
 /* ---- one process, or rank 0 ----------------------------------------------------------------- */
@@ -80,12 +90,11 @@ static int exit_code_of(pawl_severity worst) {
     return worst > PAWL_SEVERITY_NOTE ? EXIT_DIFFERENT : EXIT_DONE;
 }
 
-/* `able`: there is no error, those that are ignored included. */
-static int end_findings(const doctor_show *show, bool able, pawl_report *report) {
+static int end_findings(const doctor_show *show, pawl_report *report) {
     output *out = show->out;
     if (out->as_json) {
         json_close(&out->json);
-        json_put_bool(&out->json, "able_to_save", able);
+        json_put_bool(&out->json, "able_to_save", !show->unable);
         json_put_bool(&out->json, "healthy", exit_code_of(show->worst) == EXIT_DONE);
         if (report != NULL) {
             json_put_raw(&out->json, "report", pawl_report_json(report));
@@ -107,14 +116,13 @@ static void scoped_report(pawl_report **report) {
 static int diagnose_as_rank_0(output *out, request *q, const arguments *args,
                               const doctor_rank *r) {
     SCOPED(scoped_report) pawl_report *report = NULL;
-    pawl_severity worst = PAWL_SEVERITY_NOTE;
     doctor_show show = {.out = out, .ignored = &args->ignored, .worst = PAWL_SEVERITY_NOTE};
     q->options.report = args->model != NULL ? &report : NULL;
     begin_findings(out, q->run, r);
-    if (pawl_doctor(q->run, &q->options, on_finding, &show, &worst, out->err) != PAWL_OK) {
+    if (pawl_doctor(q->run, &q->options, on_finding, &show, NULL, out->err) != PAWL_OK) {
         return fail(out);
     }
-    return end_findings(&show, worst < PAWL_SEVERITY_ERROR, report);
+    return end_findings(&show, report);
 }
 
 /* ---- the other ranks ------------------------------------------------------------------------ */
@@ -162,10 +170,9 @@ static bool rank_0_heard_it(const kept_findings *k) {
 static int diagnose_as_another_rank(output *out, request *q, const arguments *args,
                                     const doctor_rank *r) {
     SCOPED(free_findings) kept_findings k = {.list = NULL};
-    pawl_severity worst = PAWL_SEVERITY_NOTE;
     doctor_show show = {.out = out, .ignored = &args->ignored, .worst = PAWL_SEVERITY_NOTE};
     q->options.model = NULL;
-    if (pawl_doctor(q->run, &q->options, keep_finding, &k, &worst, out->err) != PAWL_OK) {
+    if (pawl_doctor(q->run, &q->options, keep_finding, &k, NULL, out->err) != PAWL_OK) {
         return fail(out);
     }
     if (rank_0_heard_it(&k)) { /* its exit code is that of all */
@@ -178,7 +185,7 @@ static int diagnose_as_another_rank(output *out, request *q, const arguments *ar
             doctor_put(&show, &k.list[i]);
         }
     }
-    return end_findings(&show, worst < PAWL_SEVERITY_ERROR, NULL);
+    return end_findings(&show, NULL);
 }
 
 /* ---- */
@@ -191,8 +198,10 @@ static int diagnose(const arguments *args, output *out) {
         return code;
     }
     make_request(&q, args, &r);
-    return r.group.rank == 0 ? diagnose_as_rank_0(out, &q, args, &r)
+    code = r.group.rank == 0 ? diagnose_as_rank_0(out, &q, args, &r)
                              : diagnose_as_another_rank(out, &q, args, &r);
+    target_free(&q.model);
+    return code;
 }
 
 int verb_doctor(const arguments *args, output *out) {

@@ -65,6 +65,7 @@ typedef struct pawl_doctor_options {
      * any format, or a file of JSON that lists entries (docs/doctor.md); or a state. Nothing is
      * read into it. One of both [NULL: neither] */
     const char *model;
+    const int64_t *model_step; /* where the model is a run [NULL: the newest] */
     pawl_state *state;
     const pawl_restore_options *restore; /* as of pawl_restore; no group, supply or step [NULL] */
     pawl_report **report; /* set to the report, for the caller to free; NULL there: none [NULL] */

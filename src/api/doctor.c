@@ -49,6 +49,7 @@ static pawl_status check_options(pawl_doctor_options *o, pawl_error *err) {
         return refuse_option("state", "a model or a state, not both", err);
     }
     TRY(check_step(o->step, "pawl_doctor", err));
+    TRY(check_step(o->model_step, "pawl_doctor", err));
     o->parts = o->parts == 0 ? PAWL_DOCTOR_PATH : o->parts;
     o->answer_s = o->answer_s > 0 ? o->answer_s : DEFAULT_ANSWER_S;
     o->verify_s = o->verify_s == 0 ? DEFAULT_VERIFY_S : o->verify_s;

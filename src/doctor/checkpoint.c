@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_PROBLEMS 8u /* told one by one */
+#define MOST_PROBLEMS 3u /* told one by one: one block of bytes may hit many entries */
 #define MOST_FOUND    12u
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -27,14 +27,10 @@ static void tell_problem(void *context, const pawl_problem *problem) {
         return;
     }
     (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(problem->text, "\n"), problem->text);
-    doctor_evidence(r->x, "file %s, bytes %llu to %llu%s%s", problem->file,
+    doctor_evidence(r->x, "bytes %llu to %llu of the file",
                     (unsigned long long)problem->offset,
-                    (unsigned long long)(problem->offset + problem->length),
-                    problem->entry != NULL ? ", entry " : "",
-                    problem->entry != NULL ? problem->entry : "");
-    doctor_tell(r->x, "R08", r->severity, NULL, "%s is damaged: %s%s%s%s in %s", r->what, first,
-                problem->entry != NULL ? ", of entry " : "",
-                problem->entry != NULL ? problem->entry : "", problem->file != NULL ? "" : ",",
+                    (unsigned long long)(problem->offset + problem->length));
+    doctor_tell(r->x, "R08", r->severity, NULL, "%s is damaged: %s, in %s", r->what, first,
                 problem->file != NULL ? problem->file : "a file of it");
 }
 
@@ -75,7 +71,8 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
         doctor_tell_error_as(x, "R08", severity, &story);
     }
     if (r.problems > MOST_PROBLEMS) {
-        doctor_tell(x, "R08", severity, NULL, "%s has %llu more places that are damaged", what,
+        doctor_tell(x, "R08", severity, "'pawl verify' lists them",
+                    "%s is damaged in %llu more places, or entries", what,
                     (unsigned long long)(r.problems - MOST_PROBLEMS));
     }
     return verdict;

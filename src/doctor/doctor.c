@@ -239,7 +239,14 @@ pawl_status doctor_examine(const doctor_asked *asked, doctor_each each, void *co
     x->worst = PAWL_SEVERITY_NOTE;
     x->newest = -1;
     x->part = "path";
-    TRY(examine_all(x, err));
+    pawl_status status = asked->more->model != NULL && leads(x) ? doctor_make_model(x, err) : PAWL_OK;
+    if (status == PAWL_OK) {
+        status = examine_all(x, err);
+    }
+    if (x->model != NULL) {
+        state_free(x->model);
+    }
+    TRY(status);
     *worst = x->worst;
     return PAWL_OK;
 }

@@ -40,6 +40,7 @@ typedef struct examination {
     bool unwritable;              /* nothing more can be written there */
     bool silent;                  /* the filesystem does not answer */
     doctor_saves saves;
+    pawl_state *model; /* made of a description; NULL: none */
 } examination;
 
 /* ---- doctor.c ---- */
@@ -136,7 +137,9 @@ void doctor_examine_below(examination *x, store *s);
 
 /* ---- model.c, template.c ---- */
 
-/* What restoring into the model would report. PAWL_EUSAGE: the model is none. */
+/* Reads the model that is given by its path. PAWL_EUSAGE, PAWL_EDAMAGED and others: it is none. */
+pawl_status doctor_make_model(examination *x, pawl_error *err) PAWL_MUST_CHECK;
+/* What restoring into the model would report. PAWL_EUSAGE: the options of the restore. */
 pawl_status doctor_examine_model(examination *x, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- environment.c, limits.c ---- */

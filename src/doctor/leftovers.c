@@ -43,7 +43,9 @@ static void describe_writer(char out[400], const char *attempt, const owner_sigh
     } else if (holder->readable && strcmp(attempt, holder->attempt) == 0) {
         (void)snprintf(out, 400, "of attempt %s (host %.200s, pid %lld%s)", attempt,
                        holder->who.host, (long long)holder->who.pid,
-                       holder->alive == PROCESS_DEAD ? ", which has ended" : "");
+                       !holder->present                ? ", which has closed the run"
+                       : holder->alive == PROCESS_DEAD ? ", which has ended"
+                                                       : "");
     } else {
         (void)snprintf(out, 400, "of attempt %s, an earlier one", attempt);
     }

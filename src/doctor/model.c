@@ -35,10 +35,12 @@ static pawl_status read_checkpoint(examination *x, const char *path, pawl_state 
                                    pawl_error *err) {
     pawl_checkpoint *c = NULL;
     uint64_t left_out = 0;
-    TRY(x->asked->open(path, NULL, CHECKPOINT_NEWEST, &c, err));
+    const int64_t *step = x->asked->more->model_step;
+    TRY(x->asked->open(path, NULL, step != NULL ? *step : CHECKPOINT_NEWEST, &c, err));
     pawl_status status = template_of_checkpoint(c, to, &left_out, err);
     pawl_checkpoint_close(c);
     if (status == PAWL_OK && left_out > 0) {
+        x->part = "restore";
         doctor_tell(x, "R02", PAWL_SEVERITY_WARNING, NULL,
                     "%llu tensors of %s have types that cannot be restored, and are left out",
                     (unsigned long long)left_out, path);
@@ -153,22 +155,15 @@ static pawl_status match_state(examination *x, pawl_checkpoint *c, pawl_state *s
     return PAWL_OK;
 }
 
-static void free_state(pawl_state **state) {
-    if (*state != NULL) {
-        state_free(*state);
-    }
+pawl_status doctor_make_model(examination *x, pawl_error *err) {
+    TRY(state_new(&x->model, err));
+    return make_state(x, x->asked->more->model, x->model, err);
 }
 
 pawl_status doctor_examine_model(examination *x, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
-    CLEANUP(free_state) pawl_state *made = NULL;
     pawl_checkpoint *c = x->foreign;
-    pawl_state *state = x->asked->more->state;
-    if (state == NULL) {
-        TRY(state_new(&made, err));
-        TRY(make_state(x, x->asked->more->model, made, err));
-        state = made;
-    }
+    pawl_state *state = x->model != NULL ? x->model : x->asked->more->state;
     if (c == NULL && open_compared(x, &c, &story) != PAWL_OK) {
         doctor_tell_error(x, story.status == PAWL_EDAMAGED ? "R08" : "R09", &story);
         return PAWL_OK;

@@ -189,7 +189,7 @@ static void tell_costs(examination *x, const char *how, const cost *own, const c
                        rate_text(rates[2], rate_of(read)));
     }
     doctor_evidence(x,
-                    "a file of %s in %s; the last %llu bytes of it took %.6f s with their sync, "
+                    "a file of %s with %s; the last %llu bytes of it took %.6f s with their sync, "
                     "through the page cache %llu bytes took %.6f s",
                     text_bytes(bytes, own->bytes), direct ? "direct I/O" : "no direct I/O",
                     (unsigned long long)own->last_bytes, own->last_s,
