@@ -154,11 +154,24 @@ static const char *apply_convert_option(arguments *args, option_id id, const cha
     return NULL;
 }
 
+/* "P07", "P07,P09": a capital letter and two digits each. */
+static bool is_list_of_ids(const char *text) {
+    for (;; text += 4) {
+        if (*text < 'A' || *text > 'Z' || strspn(text + 1, "0123456789") != 2 ||
+            (text[3] != ',' && text[3] != '\0')) {
+            return false;
+        }
+        if (text[3] == '\0') {
+            return true;
+        }
+    }
+}
+
 static const char *apply_doctor_option(arguments *args, option_id id, const char *value) {
     switch (id) {
     case OPTION_MODEL:
         args->model = value;
-        return *value != '\0' ? NULL : "a checkpoint, or a .json file";
+        return *value != '-' && *value != '\0' ? NULL : "a checkpoint, or a .json file";
     case OPTION_READ_ONLY:
         args->read_only = true;
         break;
@@ -170,7 +183,7 @@ static const char *apply_doctor_option(arguments *args, option_id id, const char
         break;
     case OPTION_IGNORE:
         add_word(&args->ignored, value);
-        break;
+        return is_list_of_ids(value) ? NULL : "ids of findings such as P07, with commas between them";
     case OPTION_BUDGET:
         return text_parse_bytes(value, &args->budget_bytes) ? NULL : "a size such as 256MB";
     case OPTION_EVERY:

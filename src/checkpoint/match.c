@@ -3,18 +3,32 @@
 #include "checkpoint/private.h"
 #include "checkpoint/restore.h"
 
+static uint64_t value_bytes(const candidate *a, const record_entry *source) {
+    if (source->value != NULL) {
+        return source->value_bytes;
+    }
+    const record_piece *piece = source->per_rank ? record_piece_of_rank(source, a->all->rank)
+                                : source->piece_count > 0 ? &source->pieces[0]
+                                                          : NULL;
+    return piece != NULL ? piece->bytes : 0;
+}
+
 static void count_matched(const candidate *a, pawl_report *report) {
     pawl_report_counts *counts = report_counts(report);
+    uint64_t values = 0;
     for (size_t i = 0; i < a->match->pair_count; i++) {
         const match_pair *pair = &a->match->pairs[i];
         if (pair->keep_caller) {
             continue;
         }
         counts->restored++;
-        counts->cast += pair->wanted->kind == PAWL_KIND_TENSOR &&
-                        pair->wanted->dtype != pair->source->dtype;
+        if (pair->wanted->kind == PAWL_KIND_TENSOR) {
+            counts->cast += pair->wanted->dtype != pair->source->dtype;
+        } else {
+            values += value_bytes(a, pair->source);
+        }
     }
-    counts->bytes = restore_wanted_bytes(a);
+    counts->bytes = restore_wanted_bytes(a) + values;
 }
 
 pawl_status checkpoint_match(pawl_checkpoint *c, pawl_state *state,
