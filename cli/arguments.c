@@ -183,7 +183,8 @@ static const char *apply_doctor_option(arguments *args, option_id id, const char
         break;
     case OPTION_IGNORE:
         add_word(&args->ignored, value);
-        return is_list_of_ids(value) ? NULL : "ids of findings such as P07, with commas between them";
+        return is_list_of_ids(value) ? NULL
+                                     : "ids of findings such as P07, with commas between them";
     case OPTION_BUDGET:
         return text_parse_bytes(value, &args->budget_bytes) ? NULL : "a size such as 256MB";
     case OPTION_EVERY:

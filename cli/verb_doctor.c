@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_ANSWER_S    5.0
+#define MOST_ANSWER_S   5.0
 #define SECONDS_OF_HOUR 3600.0
 
 /* What the library is asked, and what that points to. */

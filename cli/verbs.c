@@ -311,7 +311,8 @@ const verb verbs[] = {
             "safe, and what interrupted saves left; looks at ranks, memory, limits and the clock. "
             "Leaves nothing behind. Every finding has an id of the failure catalogue.\n"
             "Started on all ranks by mpirun, srun, torchrun or the like, it also finds out whether "
-            "they see the same directory: rank 0 prints what all of them found, and its exit code is "
+            "they see the same directory: rank 0 prints what all of them found, and its exit code "
+            "is "
             "that of all; the others print only what could not reach it. The first line names the "
             "launcher.",
         .operands = {{OPERAND_RUN_STEP, "PATH[@STEP]", false}},

@@ -39,8 +39,8 @@ typedef struct restoration {
     const char **supplied;
     size_t supplied_count, supplied_capacity;
     bool only_match; /* nothing will be read: tensors need no memory that can be written to */
-    bool mixed;    /* this candidate would leave bytes of a newer one in place */
-    candidate now; /* the one that is being tried */
+    bool mixed;      /* this candidate would leave bytes of a newer one in place */
+    candidate now;   /* the one that is being tried */
     arena memory;
 } restoration;
 

@@ -64,10 +64,8 @@ static void look_at_group(const char *root, const kind *k, const char *group, me
     }
     uint64_t left = limit > used ? limit - used : 0;
     if (left < out->free_bytes) {
-        *out = (memory_room){.free_bytes = left,
-                             .limit_bytes = limit,
-                             .used_bytes = used,
-                             .version = k->version};
+        *out = (memory_room){
+            .free_bytes = left, .limit_bytes = limit, .used_bytes = used, .version = k->version};
         (void)snprintf(out->group, sizeof out->group, "%.255s", group[0] != '\0' ? group : "/");
     }
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Is a checkpoint whole (R08)? Of another tool, and what all formats have in common. */
 #include "doctor/examination.h"
-#include "survey/survey.h"
 #include "path/path.h"
+#include "survey/survey.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MOST_PROBLEMS 3u /* told one by one: one block of bytes may hit many entries */
 #define MOST_FOUND    12u
@@ -27,8 +28,7 @@ static void tell_problem(void *context, const pawl_problem *problem) {
         return;
     }
     (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(problem->text, "\n"), problem->text);
-    doctor_evidence(r->x, "bytes %llu to %llu of the file",
-                    (unsigned long long)problem->offset,
+    doctor_evidence(r->x, "bytes %llu to %llu of the file", (unsigned long long)problem->offset,
                     (unsigned long long)(problem->offset + problem->length));
     doctor_tell(r->x, "R08", r->severity, NULL, "%s is damaged: %s, in %s", r->what, first,
                 problem->file != NULL ? problem->file : "a file of it");
@@ -55,10 +55,8 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
     struct pawl_error story = ERROR_INIT;
     pawl_verify_result result = {.files = 0};
     reading r = {.x = x, .what = what, .severity = severity, .deadline_ns = deadline_ns};
-    const pawl_verify_options options = {.problem = tell_problem,
-                                         .progress = note_progress,
-                                         .context = &r,
-                                         .stop = is_late};
+    const pawl_verify_options options = {
+        .problem = tell_problem, .progress = note_progress, .context = &r, .stop = is_late};
     doctor_verdict verdict = {.opened = true};
     pawl_status status = checkpoint_verify(c, &options, &result, &story);
     verdict.damaged = r.problems > 0;
@@ -80,11 +78,27 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
 
 /* ---- a checkpoint of another tool ----------------------------------------------------------- */
 
+/* Is that a failure of what is in a file, and not of the path? */
+static bool is_of_file(const examination *x, const pawl_error *story) {
+    struct stat found;
+    char index[4096];
+    bool content = story->status == PAWL_EDAMAGED || story->status == PAWL_ELIMIT ||
+                   story->status == PAWL_EUNSUPPORTED;
+    (void)snprintf(index, sizeof index, "%s.index", x->path); /* TensorFlow's prefix */
+    return content && ((stat(x->path, &found) == 0 && S_ISREG(found.st_mode)) ||
+                       (stat(index, &found) == 0 && S_ISREG(found.st_mode)));
+}
+
 void doctor_find_foreign(examination *x) {
-    struct pawl_error ignored = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
     pawl_checkpoint *c = NULL;
-    if (x->asked->open(x->path, x->storage, CHECKPOINT_NEWEST, &c, &ignored) != PAWL_OK) {
-        return; /* why is told of the path, or of the run */
+    if (x->asked->open(x->path, x->storage, CHECKPOINT_NEWEST, &c, &story) != PAWL_OK) {
+        x->broken = is_of_file(x, &story);
+        if (x->broken) { /* else why is told of the path, or of the run */
+            x->part = "checkpoint";
+            doctor_tell_error(x, "R08", &story);
+        }
+        return;
     }
     if (checkpoint_step(c) >= 0) {
         pawl_checkpoint_close(c);
@@ -113,7 +127,8 @@ void doctor_examine_foreign(examination *x) {
         doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "%s (%s, %s, %llu entries) is whole%s%s",
                     info.path, info.format, text_bytes(bytes, info.data_bytes),
                     (unsigned long long)info.entries, v.unverified != NULL ? ": " : "",
-                    v.unverified != NULL ? v.unverified : ", and all of it is as its checksums say");
+                    v.unverified != NULL ? v.unverified
+                                         : ", and all of it is as its checksums say");
     } else {
         doctor_command(x, "pawl verify %s", doctor_word(word, x->path));
         doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, "'pawl verify' reads all of it",
@@ -156,6 +171,9 @@ static void tell_survey(examination *x, const pawl_survey *survey) {
     const pawl_found *newest = NULL;
     for (size_t i = 0; i < count; i++) {
         const pawl_found *found = pawl_survey_get(survey, i);
+        if (strcmp(found->path, ".") == 0 && found->status == PAWL_STEP_UNFINISHED) {
+            continue; /* the run itself, which has no step yet */
+        }
         bool is_newer = newest == NULL || found->unix_time_ns > newest->unix_time_ns;
         whole += found->status == PAWL_STEP_COMMITTED;
         newest = found->status == PAWL_STEP_COMMITTED && is_newer ? found : newest;

@@ -119,7 +119,8 @@ void doctor_tell_error_as(examination *x, const char *id, pawl_severity severity
     if (seen[0] != '\0') {
         doctor_evidence(x, "%s", seen);
     }
-    doctor_tell(x, id, severity, story->next[0] != '\0' ? story->next : NULL, "%s", text);
+    const char *next = strcmp(id, "P08") == 0 ? "give another path" : NULL;
+    doctor_tell(x, id, severity, story->next[0] != '\0' ? story->next : next, "%s", text);
 }
 
 void doctor_tell_error(examination *x, const char *id, const pawl_error *story) {
@@ -197,7 +198,7 @@ static void examine_there(examination *x) {
     if (x->foreign != NULL) {
         x->part = "checkpoint";
         doctor_examine_foreign(x);
-    } else {
+    } else if (!x->broken) {
         examine_directory(x);
     }
 }
@@ -210,7 +211,7 @@ static pawl_status examine_all(examination *x, pawl_error *err) {
         doctor_examine_environment(x);
     }
     examine_there(x);
-    if (leads(x) && !x->silent && (more->model != NULL || more->state != NULL)) {
+    if (leads(x) && !x->silent && !x->broken && (more->model != NULL || more->state != NULL)) {
         x->part = "restore";
         status = doctor_examine_model(x, err);
     }
@@ -239,7 +240,8 @@ pawl_status doctor_examine(const doctor_asked *asked, doctor_each each, void *co
     x->worst = PAWL_SEVERITY_NOTE;
     x->newest = -1;
     x->part = "path";
-    pawl_status status = asked->more->model != NULL && leads(x) ? doctor_make_model(x, err) : PAWL_OK;
+    pawl_status status =
+        asked->more->model != NULL && leads(x) ? doctor_make_model(x, err) : PAWL_OK;
     if (status == PAWL_OK) {
         status = examine_all(x, err);
     }

@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define CLOCK_SLACK_S 60.0                        /* clocks of hosts differ by less */
+#define CLOCK_SLACK_S 60.0                               /* clocks of hosts differ by less */
 #define BEFORE_PAWL   (INT64_C(1735689600) * 1000000000) /* 2025-01-01: no clock that is set */
 
 /* Returns how many ranks are on this machine, as far as that is said. */
@@ -47,11 +47,12 @@ static void examine_clock(examination *x) {
     } else if (x->last_unix_ns > 0 && ahead_s > CLOCK_SLACK_S) {
         doctor_evidence(x, "now %lld, the newest there %lld (ns since 1970)", (long long)now,
                         (long long)x->last_unix_ns);
-        doctor_tell(x, "E03", PAWL_SEVERITY_WARNING,
-                    "set the clocks of all hosts, for example by NTP; no checkpoint depends on them",
-                    "what was saved there last is %s ahead of this machine's clock: one of the two "
-                    "clocks is wrong, and times that are shown are, too",
-                    text_seconds(behind, ahead_s));
+        doctor_tell(
+            x, "E03", PAWL_SEVERITY_WARNING,
+            "set the clocks of all hosts, for example by NTP; no checkpoint depends on them",
+            "what was saved there last is %s ahead of this machine's clock: one of the two "
+            "clocks is wrong, and times that are shown are, too",
+            text_seconds(behind, ahead_s));
     }
 }
 

@@ -30,15 +30,16 @@ typedef struct examination {
     bool has_error;                           /* it is one; else a warning of the environment */
 
     const doctor_asked *asked;
-    const char *part; /* of the findings that are told now */
+    const char *part;                   /* of the findings that are told now */
     char evidence[1024], command[1024]; /* of the next finding; "": none */
     pawl_checkpoint *foreign;           /* the path is this checkpoint of another tool; or NULL */
+    bool broken;                        /* it is one that cannot be opened, which is told */
     int64_t newest; /* a committed step, the one to look at; -1: there is none */
     uint64_t newest_bytes;
-    int64_t last_unix_ns;         /* of all that is there, by the writers' clocks; 0: not known */
-    double probe_bytes_per_s;     /* 0: not known */
-    bool unwritable;              /* nothing more can be written there */
-    bool silent;                  /* the filesystem does not answer */
+    int64_t last_unix_ns;     /* of all that is there, by the writers' clocks; 0: not known */
+    double probe_bytes_per_s; /* 0: not known */
+    bool unwritable;          /* nothing more can be written there */
+    bool silent;              /* the filesystem does not answer */
     doctor_saves saves;
     pawl_state *model; /* made of a description; NULL: none */
 } examination;
@@ -77,17 +78,6 @@ store *doctor_resolve(examination *x, bool *whole);
 bool doctor_examine_room(examination *x, store *s, bool whole);
 /* The size of a checkpoint to come; 0: not known. */
 uint64_t doctor_need(const examination *x);
-
-/* ---- quota.c ---- */
-
-typedef struct doctor_quota {
-    bool limited;      /* the rest */
-    char name[32]; /* whose: "user 1000" */
-    uint64_t free_bytes, free_inodes; /* UINT64_MAX: no limit */
-    uint64_t limit_bytes;
-} doctor_quota;
-/* The tightest quota of this user and group on the filesystem of a directory. */
-void doctor_quota_of(const char *directory, doctor_quota *out);
 
 /* ---- writing.c ---- */
 

@@ -79,8 +79,8 @@ static void tell_best(examination *x, const duration *d) {
     double cost_s = measured ? x->saves.stall_s : d->seconds;
     double best_s = doctor_best_interval_s(cost_s, mtbf_s);
     double least_s = d->seconds * MARGIN;
-    doctor_evidence(x, "Young: %.1f s; Daly: %.1f s; a save takes %.3f s", sqrt(2 * cost_s * mtbf_s),
-                    best_s, d->seconds);
+    doctor_evidence(x, "Young: %.1f s; Daly: %.1f s; a save takes %.3f s",
+                    sqrt(2 * cost_s * mtbf_s), best_s, d->seconds);
     doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL,
                 "with a failure every %s, and training that stands still for %s in a save (%s), "
                 "saving every %s loses least (Young 1974, Daly 2006)%s",

@@ -67,12 +67,13 @@ static void tell_unfinished(examination *x, store *s, const pawl_step_info *info
     }
     doctor_evidence(x, "%llu files, no manifest", (unsigned long long)info->files);
     doctor_command(x, "pawl gc %s", doctor_word(word, x->path));
-    doctor_tell(x, "S09", PAWL_SEVERITY_WARNING,
-                "nothing needs to be done: the next job removes it after its first save; 'pawl gc' "
-                "does so now",
-                "step %lld was left unfinished by a save that was interrupted, %s: %s in %llu files",
-                (long long)info->step, writer, text_bytes(bytes, info->bytes),
-                (unsigned long long)info->files);
+    doctor_tell(
+        x, "S09", PAWL_SEVERITY_WARNING,
+        "nothing needs to be done: the next job removes it after its first save; 'pawl gc' "
+        "does so now",
+        "step %lld was left unfinished by a save that was interrupted, %s: %s in %llu files",
+        (long long)info->step, writer, text_bytes(bytes, info->bytes),
+        (unsigned long long)info->files);
 }
 
 void doctor_examine_unfinished(examination *x, store *s, const pawl_catalog *catalog) {

@@ -8,9 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define LEAST_FILES        256u   /* open at once: data files of a restore, and a trainer's own */
-#define LEAST_LOCKED_BYTES 65536u /* what kernels gave everyone for decades: io_uring asks for some */
-#define DEFAULT_BUDGET     (UINT64_C(256) << 20)
+#define LEAST_FILES 256u /* open at once: data files of a restore, and a trainer's own */
+#define LEAST_LOCKED_BYTES                                                                         \
+    65536u /* what kernels gave everyone for decades: io_uring asks for some */
+#define DEFAULT_BUDGET (UINT64_C(256) << 20)
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
@@ -31,10 +32,11 @@ void limits_judge(const process_limits *limits, uint64_t need_bytes, limits_tell
     if (limits->locked_bytes < LEAST_LOCKED_BYTES && !limits->may_lock_anything) {
         (void)snprintf(seen, sizeof seen, "RLIMIT_MEMLOCK %llu",
                        (unsigned long long)limits->locked_bytes);
-        (void)snprintf(text, sizeof text,
-                       "a process may lock %s of memory here: io_uring, and the memory that devices "
-                       "copy to, need more",
-                       text_bytes(bytes, limits->locked_bytes));
+        (void)snprintf(
+            text, sizeof text,
+            "a process may lock %s of memory here: io_uring, and the memory that devices "
+            "copy to, need more",
+            text_bytes(bytes, limits->locked_bytes));
         tell_each(context, "E02", "raise the limit: ulimit -l 8192", seen, text);
     }
     if (limits->file_bytes != UINT64_MAX && need_bytes == 0) {
@@ -79,7 +81,8 @@ bool memory_judge(const memory_room *room, const staging_wanted *wanted, limits_
         "%s%s: the system would end a process",
         text_bytes(sizes[2], staging), (unsigned long long)here, here > 1 ? "s" : "",
         text_bytes(sizes[3], room->free_bytes),
-        room->version > 0 ? "to this control group, which may have " : "on this machine, which has ",
+        room->version > 0 ? "to this control group, which may have "
+                          : "on this machine, which has ",
         text_bytes(sizes[4], room->limit_bytes));
     (void)snprintf(next, sizeof next, "give the run a budget_bytes of %s or less, or more memory",
                    text_bytes(sizes[0], room->free_bytes / 2 / here));
@@ -128,7 +131,7 @@ void doctor_examine_memory(examination *x, int ranks_here) {
         return;
     }
     doctor_evidence(x, "%s", room.version > 0 ? room.group : "/proc/meminfo");
-    doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL,
-                "%s of memory are left, and a save stages %s at most",
-                text_bytes(sizes[0], room.free_bytes), text_bytes(sizes[1], staging_bytes(&wanted)));
+    doctor_tell(
+        x, "ok", PAWL_SEVERITY_NOTE, NULL, "%s of memory are left, and a save stages %s at most",
+        text_bytes(sizes[0], room.free_bytes), text_bytes(sizes[1], staging_bytes(&wanted)));
 }

@@ -67,14 +67,14 @@ static pawl_status make_state(examination *x, const char *path, pawl_state *to, 
 
 static const char *id_of(pawl_difference difference) {
     static const char *const ids[] = {
-        [PAWL_DIFF_SHAPE] = "R01",     [PAWL_DIFF_DTYPE] = "R02",
-        [PAWL_DIFF_MISSING] = "R03",   [PAWL_DIFF_UNEXPECTED] = "R04",
-        [PAWL_DIFF_RENAMED] = "R05",   [PAWL_DIFF_OPTIMIZER] = "R06",
-        [PAWL_DIFF_SLOT] = "R06",      [PAWL_DIFF_HYPERPARAMETER] = "R07",
-        [PAWL_DIFF_KIND] = "R02",      [PAWL_DIFF_BATCH] = "J06",
+        [PAWL_DIFF_SHAPE] = "R01",   [PAWL_DIFF_DTYPE] = "R02",
+        [PAWL_DIFF_MISSING] = "R03", [PAWL_DIFF_UNEXPECTED] = "R04",
+        [PAWL_DIFF_RENAMED] = "R05", [PAWL_DIFF_OPTIMIZER] = "R06",
+        [PAWL_DIFF_SLOT] = "R06",    [PAWL_DIFF_HYPERPARAMETER] = "R07",
+        [PAWL_DIFF_KIND] = "R02",    [PAWL_DIFF_BATCH] = "J06",
         [PAWL_DIFF_RANKS] = "R10"};
     return (size_t)difference < ARRAY_LENGTH(ids) && ids[difference] != NULL ? ids[difference]
-                                                                            : "R13";
+                                                                             : "R13";
 }
 
 /* A sentence is the description, and what to do behind a semicolon. */

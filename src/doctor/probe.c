@@ -8,6 +8,7 @@
  * has no name once it is open, so that nothing stays whatever happens to this process.
  */
 #include "doctor/examination.h"
+#include "doctor/quota.h"
 #include "format/format.h"
 #include "path/path.h"
 #include "store/queue.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 
 #define PIECE_BYTES 262144u
-#define PIECES      16u /* in memory, and in flight at most */
+#define PIECES      16u                  /* in memory, and in flight at most */
 #define MOST_BYTES  (UINT64_C(22) << 20) /* of one file: three files, read once, stay below 64 MiB */
 #define WRITE_S     0.35
 #define READ_S      0.2
@@ -255,7 +256,7 @@ void doctor_examine_speed(examination *x, store *s) {
         return; /* told already */
     }
     doctor_quota quota;
-    doctor_quota_of(s->root, &quota);
+    quota_of(s->root, &quota);
     uint64_t room = quota.free_bytes < space.free_bytes ? quota.free_bytes : space.free_bytes;
     room = space.max_file_bytes < room ? space.max_file_bytes : room;
     p.most_bytes = room / FREE_SHARE < MOST_BYTES ? room / FREE_SHARE : MOST_BYTES;
@@ -268,8 +269,8 @@ void doctor_examine_speed(examination *x, store *s) {
     }
     fill_pattern(p.pattern, (size_t)PIECES * PIECE_BYTES);
     if (try_both(&p, &story) != PAWL_OK) {
-        doctor_tell_error(x, story.status == PAWL_EDAMAGED ? "P09" : doctor_id_of_path_error(&story),
-                          &story);
+        doctor_tell_error(
+            x, story.status == PAWL_EDAMAGED ? "P09" : doctor_id_of_path_error(&story), &story);
     }
     store_queue_free(p.queue);
     mem_free(p.pattern);

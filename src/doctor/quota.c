@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the quotas of this user and group leave (P03, S06): statvfs does not know them. */
-#include "doctor/examination.h"
+#include "doctor/quota.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/quota.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,9 +22,14 @@ static uint64_t left_of(uint64_t hard, uint64_t soft, uint64_t used) {
     return limit > used ? limit - used : 0;
 }
 
-static void take(doctor_quota *out, const struct dqblk *q, const char *whose, unsigned id) {
-    uint64_t hard = q->dqb_bhardlimit * QUOTA_BLOCK_BYTES;
-    uint64_t soft = q->dqb_bsoftlimit * QUOTA_BLOCK_BYTES;
+static uint64_t bytes_of(uint64_t blocks) {
+    uint64_t bytes = 0;
+    return multiply_overflows(blocks, QUOTA_BLOCK_BYTES, &bytes) ? UINT64_MAX : bytes;
+}
+
+void quota_take(doctor_quota *out, const struct dqblk *q, const char *whose, unsigned id) {
+    uint64_t hard = bytes_of(q->dqb_bhardlimit);
+    uint64_t soft = bytes_of(q->dqb_bsoftlimit);
     uint64_t bytes = left_of(hard, soft, q->dqb_curspace);
     uint64_t inodes = left_of(q->dqb_ihardlimit, q->dqb_isoftlimit, q->dqb_curinodes);
     if (bytes == UINT64_MAX && inodes == UINT64_MAX) {
@@ -48,18 +50,18 @@ static bool ask_quota(int fd, int kind, unsigned id, struct dqblk *out) {
     return syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, kind), id, out) == 0;
 }
 
-void doctor_quota_of(const char *directory, doctor_quota *out) {
+void quota_of(const char *directory, doctor_quota *out) {
     struct dqblk q;
-    *out = (doctor_quota){.free_bytes = UINT64_MAX, .free_inodes = UINT64_MAX};
+    *out = QUOTA_NONE;
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return;
     }
-    if (geteuid() != 0 && ask_quota(fd, USRQUOTA, geteuid(), &q)) { /* root may exceed its own */
-        take(out, &q, "user", geteuid());
+    if (geteuid() != 0 && ask_quota(fd, USRQUOTA, geteuid(), &q)) {
+        quota_take(out, &q, "user", geteuid());
     }
     if (geteuid() != 0 && ask_quota(fd, GRPQUOTA, getegid(), &q)) {
-        take(out, &q, "group", getegid());
+        quota_take(out, &q, "group", getegid());
     }
     close(fd);
 }

@@ -2,6 +2,7 @@
 /* Is there room (P03, S06)? */
 #include "checkpoint/checkpoint.h"
 #include "doctor/examination.h"
+#include "doctor/quota.h"
 #include "path/path.h"
 
 #include <stdio.h>
@@ -55,6 +56,10 @@ static void examine_need(examination *x, const store_space *space, uint64_t need
         doctor_tell(x, "S06", PAWL_SEVERITY_WARNING, "free some space, or keep fewer checkpoints",
                     "%s are free at %s (%s): room for one more checkpoint of %s, not for two",
                     free_text, space->mount_point, space->filesystem, need_text);
+    } else if (space->free_bytes == UINT64_MAX) {
+        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL,
+                    "the filesystem at %s (%s) does not say how much room it has",
+                    space->mount_point, space->filesystem);
     } else {
         doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "%s are free at %s (%s)", free_text,
                     space->mount_point, space->filesystem);
@@ -97,7 +102,7 @@ static bool take_quota(examination *x, const store *s, store_space *space) {
     if (!storage_is_local(x->storage)) {
         return false;
     }
-    doctor_quota_of(s->root, &quota);
+    quota_of(s->root, &quota);
     if (!quota.limited ||
         (quota.free_bytes >= space->free_bytes && quota.free_inodes >= space->free_inodes)) {
         return false;

@@ -23,12 +23,13 @@ static void note_save(saves_seen *seen, const pawl_event *event) {
     if (event->kind != PAWL_EVENT_SAVE_ENDED || event->status != PAWL_OK || stats == NULL) {
         return;
     }
-    seen->of[seen->count++ % MOST_SAVES] = (save_seen){
-        .begun_s = (double)event->unix_time_ns / NANOSECONDS - stats->total_s,
-        .total_s = stats->total_s,
-        .busy_s = stats->busy_wait_s,
-        .stall_s = stats->busy_wait_s + stats->prepare_s + stats->fence_copy_s + stats->fence_wait_s,
-        .bytes = stats->bytes};
+    seen->of[seen->count++ % MOST_SAVES] =
+        (save_seen){.begun_s = (double)event->unix_time_ns / NANOSECONDS - stats->total_s,
+                    .total_s = stats->total_s,
+                    .busy_s = stats->busy_wait_s,
+                    .stall_s = stats->busy_wait_s + stats->prepare_s + stats->fence_copy_s +
+                               stats->fence_wait_s,
+                    .bytes = stats->bytes};
 }
 
 static int by_number(const void *left, const void *right) {
@@ -82,7 +83,8 @@ void doctor_look_at_saves(examination *x, store *s) {
     }
     while (events_next(events, &event, &more, &ignored) == PAWL_OK && more != 0) {
         note_save(seen, &event);
-        x->last_unix_ns = event.unix_time_ns > x->last_unix_ns ? event.unix_time_ns : x->last_unix_ns;
+        x->last_unix_ns =
+            event.unix_time_ns > x->last_unix_ns ? event.unix_time_ns : x->last_unix_ns;
     }
     pawl_events_close(events);
     sum_up(seen, &x->saves);

@@ -64,8 +64,7 @@ static void tell_damaged(examination *x, const pawl_catalog *catalog, int64_t ne
                        info->why != NULL ? info->why : "");
         doctor_evidence(x, "%s", info->why != NULL ? info->why : "its manifest");
         doctor_command(x, "pawl verify %s@%lld", doctor_word(word, x->path), (long long)info->step);
-        doctor_tell(x, "R08",
-                    info->step > newest ? PAWL_SEVERITY_ERROR : PAWL_SEVERITY_WARNING,
+        doctor_tell(x, "R08", info->step > newest ? PAWL_SEVERITY_ERROR : PAWL_SEVERITY_WARNING,
                     "'pawl rebuild' makes index and manifest anew where the data files are whole",
                     "step %lld is damaged: %s", (long long)info->step, first);
     }
@@ -120,8 +119,7 @@ static void find_safe(examination *x, store *s, const pawl_catalog *catalog) {
 
 static void tell_none_committed(examination *x, store *s, const pawl_catalog *catalog) {
     struct pawl_error story = ERROR_INIT;
-    if (pawl_catalog_count(catalog) > 0 &&
-        catalog_explain_missing(s, catalog, &story) != PAWL_OK) {
+    if (pawl_catalog_count(catalog) > 0 && catalog_explain_missing(s, catalog, &story) != PAWL_OK) {
         doctor_tell_error_as(x, "R09", PAWL_SEVERITY_WARNING, &story);
     }
 }

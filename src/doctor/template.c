@@ -126,12 +126,12 @@ static pawl_dtype dtype_from_words(const char *words) {
     static const struct {
         const char *word;
         pawl_dtype dtype;
-    } known[] = {{"bool", PAWL_BOOL},     {"uint8", PAWL_U8},     {"int8", PAWL_I8},
-                 {"uint16", PAWL_U16},    {"int16", PAWL_I16},    {"uint32", PAWL_U32},
-                 {"int32", PAWL_I32},     {"uint64", PAWL_U64},   {"int64", PAWL_I64},
-                 {"float16", PAWL_F16},   {"half", PAWL_F16},     {"bfloat16", PAWL_BF16},
-                 {"float32", PAWL_F32},   {"float", PAWL_F32},    {"float64", PAWL_F64},
-                 {"double", PAWL_F64},    {"complex64", PAWL_C64}};
+    } known[] = {{"bool", PAWL_BOOL},   {"uint8", PAWL_U8},     {"int8", PAWL_I8},
+                 {"uint16", PAWL_U16},  {"int16", PAWL_I16},    {"uint32", PAWL_U32},
+                 {"int32", PAWL_I32},   {"uint64", PAWL_U64},   {"int64", PAWL_I64},
+                 {"float16", PAWL_F16}, {"half", PAWL_F16},     {"bfloat16", PAWL_BF16},
+                 {"float32", PAWL_F32}, {"float", PAWL_F32},    {"float64", PAWL_F64},
+                 {"double", PAWL_F64},  {"complex64", PAWL_C64}};
     const char *dot = strrchr(words, '.');
     const char *bare = dot != NULL ? dot + 1 : words;
     for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
@@ -252,8 +252,9 @@ static pawl_status add_described(pawl_state *to, const described *d, pawl_error 
         return refuse(d, "an entry with a \"name\"", "none", err);
     }
     if (role_name != NULL && !role_from_name(role_name, &role)) {
-        return refuse(d, "a \"role\": model, slot, hyperparameter, step, rng, data_position, "
-                         "batch_signature or other",
+        return refuse(d,
+                      "a \"role\": model, slot, hyperparameter, step, rng, data_position, "
+                      "batch_signature or other",
                       role_name, err);
     }
     if (kind_name != NULL && !kind_from_name(kind_name, &kind)) {
@@ -268,8 +269,7 @@ static pawl_status add_described(pawl_state *to, const described *d, pawl_error 
                            bytes.size > 0 ? bytes.data : (const void *)"", bytes.size, err);
 }
 
-static pawl_status read_entry(json_reader *r, const buffer *name, pawl_state *to,
-                              pawl_error *err) {
+static pawl_status read_entry(json_reader *r, const buffer *name, pawl_state *to, pawl_error *err) {
     CLEANUP(described_free) described d = {.at = json_position(r)};
     CLEANUP(buffer_free) buffer key = {0};
     bool more = false;

@@ -53,9 +53,11 @@ class Doctor(support.InDirectory):
         self.assertEqual(os.stat(self.run_path).st_mtime_ns, before)
 
     def test_frameworks_are_told_without_importing_them(self):
-        told = self.program("import sys, pawl; f = pawl.doctor(sys.argv[1], probe=False); print(f[-1].text);"
-                            "print(any(m in sys.modules for m in ('numpy', 'torch', 'tensorflow', 'jax')))",
-                            self.run_path)
+        told = self.program(
+            "import sys, pawl; f = pawl.doctor(sys.argv[1], probe=False); print(f[-1].text);"
+            "print(any(m in sys.modules for m in ('numpy', 'torch', 'tensorflow', 'jax')))",
+            self.run_path,
+        )
         self.assertEqual(told.returncode, 0, told.stderr)
         text, imported = told.stdout.splitlines()
         self.assertRegex(text, r"^CPython 3\.")
@@ -108,11 +110,15 @@ class Doctor(support.InDirectory):
     def test_templates(self):
         self.save()
         template = self.directory / "model.json"
-        template.write_text(json.dumps({
-            "model/kernel": {"shape": [8], "dtype": "float32"},
-            "model/bias": {"shape": [2], "dtype": "F32"},
-            "optimizer/class": {"kind": "string", "role": "hyperparameter", "value": "adam"},
-        }))
+        template.write_text(
+            json.dumps(
+                {
+                    "model/kernel": {"shape": [8], "dtype": "float32"},
+                    "model/bias": {"shape": [2], "dtype": "F32"},
+                    "optimizer/class": {"kind": "string", "role": "hyperparameter", "value": "adam"},
+                }
+            )
+        )
         self.assertEqual(self.ids(self.ask(model=template)), [])
         self.assertEqual(self.ids(self.ask(model=self.run_path)), [])
         template.write_text(json.dumps({"model/kernel": {"shape": [4, 2], "dtype": "float32"}}))
@@ -153,20 +159,27 @@ class Doctor(support.InDirectory):
     def test_ranks_that_a_launcher_does_not_know(self):
         told = self.program(
             "import os, sys, pawl; os.environ.update(RANK='0', WORLD_SIZE='2');"
-            "print(*(f.id for f in pawl.doctor(sys.argv[1], probe=False, ranks=4).troubles))", self.run_path)
+            "print(*(f.id for f in pawl.doctor(sys.argv[1], probe=False, ranks=4).troubles))",
+            self.run_path,
+        )
         self.assertIn("S12", told.stdout.split(), told.stderr)
 
     def test_each_rank_hears_of_the_others(self):
         text = (
             "import sys, pawl; rank = int(sys.argv[2]); g = pawl.Group(rank, 2, launch='a');"
-            "print(pawl.doctor(sys.argv[1], group=g, group_deadline_s=20, probe=False))")
+            "print(pawl.doctor(sys.argv[1], group=g, group_deadline_s=20, probe=False))"
+        )
         import subprocess
         import sys
 
         environment = {**os.environ, "PYTHONPATH": str(support.PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
         ranks = [
-            subprocess.Popen([sys.executable, "-c", text, str(self.run_path), str(rank)], env=environment,
-                             stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, "-c", text, str(self.run_path), str(rank)],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             for rank in (0, 1)
         ]
         said = [rank.communicate(timeout=60)[0] for rank in ranks]
