@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pawl/doctor.h: explains, before a job starts, whether a path can be saved to and how fast, whether
- * a checkpoint is whole and fits a model, and what the machine has for both. docs/doctor.md lists
- * what is looked at.
+ * pawl/doctor.h: explains, before a job starts, whether a path can be saved to and how fast,
+ * whether a checkpoint is whole and fits a model, and what the machine has for both. docs/doctor.md
+ * lists what is looked at.
  */
 #ifndef PAWL_DOCTOR_H
 #define PAWL_DOCTOR_H
@@ -78,10 +78,11 @@ typedef struct pawl_doctor_options {
  * group of many ranks rank 0 alone looks at PROBE and CHECKPOINT.
  *
  * Calls `each` (may be NULL) for each finding, on the caller's thread; text lives until it returns.
- * PAWL_OK whenever it could look, whatever it found; `*worst` (may be NULL) is the highest severity.
- * PAWL_EUSAGE: the call, the group or the model is wrong; PAWL_EUNSUPPORTED: many ranks on another
- * storage than the local filesystem. Where the filesystem does not answer (S08) a thread is left
- * waiting in it: a process may then not be able to end before it answers.
+ * PAWL_OK whenever it could look, whatever it found; `*worst` (may be NULL) is the highest
+ * severity. PAWL_EUSAGE: the call, the group or the model is wrong; PAWL_EUNSUPPORTED: many ranks
+ * on another storage than the local filesystem. A model that cannot be read fails as opening it
+ * does. Where the filesystem does not answer (S08) a thread is left waiting in it: a process may
+ * then not be able to end before it answers.
  */
 PAWL_API pawl_status pawl_doctor(const char *run_path, const pawl_doctor_options *options,
                                  void (*each)(void *context, const pawl_finding *finding),

@@ -19,7 +19,7 @@ from ._callbacks import Callbacks
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
 from ._group import Group, calling
-from ._handle import Handle, fill_options, path_bytes, text_bytes, whole_number
+from ._handle import Handle, path_bytes, text_bytes, whole_number
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._progress import Progress, shown

@@ -137,6 +137,14 @@ def _model(options: _abi.DoctorOptions, model: State | Path | None) -> Iterator[
     yield
 
 
+def _restore(*, model_only: bool = False, renames: Mapping[str, str] | None = None, **policies: str) -> Any:
+    known = ("missing", "unexpected", "cast", "hyperparameter", "batch", "per_rank")
+    for name in policies:
+        if name not in known:
+            raise TypeError(f"doctor() got an unexpected keyword argument {name!r}")
+    return restore_options(None, policies, {"model_only": model_only}, renames)
+
+
 def _seconds(name: str, value: float | None) -> float:
     return 0.0 if value is None else real_number(name, value, "a number of seconds")
 
@@ -157,14 +165,7 @@ def doctor(
     verify: bool = False,
     read_only: bool = False,
     answer_s: float | None = None,
-    missing: str = "error",
-    unexpected: str = "error",
-    cast: str = "error",
-    hyperparameter: str = "checkpoint",
-    batch: str = "allow",
-    per_rank: str = "error",
-    model_only: bool = False,
-    renames: Mapping[str, str] | None = None,
+    **restore: Any,
 ) -> Findings:
     """Finds out what keeps a job from saving at `path`, or from restoring what is there; leaves nothing behind.
 
@@ -190,21 +191,13 @@ def doctor(
         verify: read all of the newest checkpoint, instead of what a second is enough for.
         read_only: write nothing.
         answer_s: seconds that the filesystem has for its first answers [5].
-        missing, unexpected, cast, hyperparameter, batch, per_rank, model_only, renames: of the restore into `model`,
-            as of `Run.restore`.
+        restore: of the restore into `model`, as of `Run.restore`: `missing`, `unexpected`, `cast`,
+            `hyperparameter`, `batch`, `per_rank`, `model_only`, `renames`.
     """
-    policies = {
-        "missing": missing,
-        "unexpected": unexpected,
-        "cast": cast,
-        "hyperparameter": hyperparameter,
-        "batch": batch,
-        "per_rank": per_rank,
-    }
     parts = DoctorPart.ALL if probe and not read_only else DoctorPart.ALL & ~DoctorPart.PROBE
-    restore = restore_options(None, policies, {"model_only": model_only}, renames)
     report = ctypes.c_void_p()
-    options = _abi.DoctorOptions(restore=ctypes.pointer(restore), report=ctypes.pointer(report))
+    how = _restore(**restore)
+    options = _abi.DoctorOptions(restore=ctypes.pointer(how), report=ctypes.pointer(report))
     fill_options(
         options,
         {
@@ -212,25 +205,22 @@ def doctor(
             "parts": int(parts),
             "read_only": int(read_only),
             "verify_s": -1.0 if verify else 0.0,
-            "every_s": _seconds("every_s", every_s),
-            "mtbf_s": _seconds("mtbf_s", mtbf_s),
-            "answer_s": _seconds("answer_s", answer_s),
             "budget_bytes": budget_bytes,
             "ranks": ranks,
             "environment": _environment(),
-            "group_deadline_s": _seconds("group_deadline_s", group_deadline_s),
         },
     )
+    times = {"every_s": every_s, "mtbf_s": mtbf_s, "answer_s": answer_s, "group_deadline_s": group_deadline_s}
+    fill_options(options, {name: _seconds(name, value) for name, value in times.items()})
     if step is not None:
         options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
     if group is not None:
         options.group = ctypes.pointer(group._struct)
-    versions = _versions()
-    found = Findings(versions=versions)
+    found = Findings(versions=_versions())
     status = _ask(path, options, model, group, found)
     found.report = take_report(report)
     check(status)
-    found.append(_tell_versions(versions))
+    found.append(_tell_versions(found.versions))
     return found
 
 

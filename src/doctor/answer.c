@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does the filesystem answer (S08)? A server that is gone, or a program behind FUSE that hangs, lets
- * a call wait for ever. So a thread of its own makes the first calls: it looks the path up, opens
- * its directory, makes a small file there and syncs it. Where it does not come back in time it is
- * left behind with all that it uses.
+ * Does the filesystem answer (S08)? A server that is gone, or a program behind FUSE that hangs,
+ * lets a call wait for ever. So a thread of its own makes the first calls: it looks the path up,
+ * opens its directory, makes a small file there and syncs it. Where it does not come back in time
+ * it is left behind with all that it uses.
  */
 #include "doctor/examination.h"
 #include "format/format.h"

@@ -70,20 +70,17 @@ static void look_at_group(const char *root, const kind *k, const char *group, me
     }
 }
 
-/* A group, and those that it is in. */
+/* A group, and those that it is in, as far as the root, which is "". */
 static void look_at_groups(const char *root, const kind *k, char *group, memory_room *out) {
-    for (char *last = group; last != NULL;) {
-        last = strrchr(group, '/');
-        if (last != NULL && last[1] == '\0') {
-            *last = '\0';
-            last = group;
+    char *last = strrchr(group, '/');
+    while (last != NULL) {
+        if (last[1] != '\0') {
+            look_at_group(root, k, group, out);
         }
-        look_at_group(root, k, group, out);
+        *last = '\0';
         last = strrchr(group, '/');
-        if (last != NULL) {
-            *last = '\0';
-        }
     }
+    look_at_group(root, k, "", out);
 }
 
 /* Lines "number:controllers:group": of version 2 without controllers. */

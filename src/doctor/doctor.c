@@ -50,7 +50,7 @@ const char *doctor_word(char out[1024], const char *path) {
     return out;
 }
 
-/* For rank 0, which tells of it: the first error, or else the first thing that the machine lacks. */
+/* For rank 0, which tells of it: the first error, else the first thing that the machine lacks. */
 static void note_first_error(examination *x, const char *id, pawl_severity severity,
                              const char *text) {
     bool environment = strcmp(x->part, "environment") == 0;

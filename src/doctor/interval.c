@@ -4,13 +4,13 @@
  *
  * J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of
  * the ACM 17(9), 1974: sqrt(2 C M), of a cost C of each save and a mean time M between failures.
- * J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
- * Generation Computer Systems 22(3), 2006, equation 37, for C < 2 M:
+ * J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+ * Future Generation Computer Systems 22(3), 2006, equation 37, for C < 2 M:
  *
  *     sqrt(2 C M) (1 + sqrt(C / 2M) / 3 + (C / 2M) / 9) - C
  *
- * else M. C is how long training stands still, as the run's own saves have it; a save goes on in the
- * background, so that no time below what it takes is advised.
+ * else M. C is how long training stands still, as the run's own saves have it; a save goes on in
+ * the background, so that no time below what it takes is advised.
  */
 #include "doctor/examination.h"
 

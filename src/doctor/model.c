@@ -2,6 +2,7 @@
 /* What restoring a checkpoint into a model would report (R01 to R07, R10, J06). */
 #include "doctor/examination.h"
 #include "doctor/template.h"
+#include "match/match.h"
 #include "path/path.h"
 
 #include <stdio.h>

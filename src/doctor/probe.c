@@ -18,7 +18,7 @@
 
 #define PIECE_BYTES 262144u
 #define PIECES      16u                  /* in memory, and in flight at most */
-#define MOST_BYTES  (UINT64_C(22) << 20) /* of one file: three files, read once, stay below 64 MiB */
+#define MOST_BYTES  (UINT64_C(22) << 20) /* of one file; both, and reading one, stay below 64 MiB */
 #define WRITE_S     0.35
 #define READ_S      0.2
 #define FREE_SHARE  16u /* the probe takes at most this part of the room there is */

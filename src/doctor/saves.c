@@ -49,9 +49,9 @@ double doctor_median(double *numbers, size_t count) {
 /* A save that waits for the one before begins late by that wait: the job asked for a shorter time
  * between the two. */
 static void sum_up(const saves_seen *seen, doctor_saves *out) {
-    double save_s[MOST_SAVES];
-    double stall_s[MOST_SAVES];
-    double every_s[MOST_SAVES];
+    double save_s[MOST_SAVES] = {0};
+    double stall_s[MOST_SAVES] = {0};
+    double every_s[MOST_SAVES] = {0};
     size_t n = seen->count < MOST_SAVES ? seen->count : MOST_SAVES;
     for (size_t i = 0; i < n; i++) {
         const save_seen *one = &seen->of[(seen->count - n + i) % MOST_SAVES];

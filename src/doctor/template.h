@@ -7,7 +7,8 @@
  * prints), or an object of entries by their names:
  *
  *   {"model/dense/kernel": {"shape": [64, 10], "dtype": "F32"},
- *    "adam/m": {"shape": [64, 10], "dtype": "float32", "slot_of": "model/dense/kernel", "slot": "m"},
+ *    "adam/m": {"shape": [64, 10], "dtype": "float32", "slot_of": "model/dense/kernel",
+ *               "slot": "m"},
  *    "step": {"kind": "int64", "role": "step", "value": 0}}
  */
 #ifndef DOCTOR_TEMPLATE_H

@@ -146,7 +146,7 @@ static void test_memory_is_judged_by_what_all_ranks_stage(void **state) {
     assert_false(memory_judge(&room, &wanted, take, out));
 }
 
-static void test_limits(void **state) {
+static void test_low_limits_are_told(void **state) {
     char out[2048] = "";
     process_limits limits = {.open_files = 1024, .locked_bytes = 65536, .file_bytes = UINT64_MAX};
     (void)state;
@@ -207,7 +207,7 @@ int main(void) {
         TEST(test_a_group_of_version_1),
         TEST(test_a_group_that_is_seen_as_the_root),
         TEST(test_memory_is_judged_by_what_all_ranks_stage),
-        TEST(test_limits),
+        TEST(test_low_limits_are_told),
         TEST(test_the_tightest_quota_counts),
         TEST(test_a_directory_without_quotas),
     };

@@ -40,7 +40,7 @@ static void test_saves_that_take_longer_than_the_job_lasts(void **state) {
     assert_near(doctor_best_interval_s(1000, 100), 100, 1e-9);
 }
 
-static void test_median(void **state) {
+static void test_the_median_is_in_the_middle(void **state) {
     double numbers[] = {5, 1, 100, 2, 3};
     (void)state;
     assert_near(doctor_median(numbers, 5), 3, 1e-9);
@@ -52,7 +52,7 @@ int main(void) {
         cmocka_unit_test(test_the_best_time_loses_least),
         cmocka_unit_test(test_it_becomes_youngs_formula),
         cmocka_unit_test(test_saves_that_take_longer_than_the_job_lasts),
-        cmocka_unit_test(test_median),
+        cmocka_unit_test(test_the_median_is_in_the_middle),
     };
     return cmocka_run_group_tests_name("interval", tests, NULL, NULL);
 }
