@@ -50,7 +50,8 @@ typedef uint64_t option_id;
 #define OPTION_NO_PROBE        ((option_id)1 << 36)
 #define OPTION_VERIFY          ((option_id)1 << 37)
 #define OPTION_IGNORE          ((option_id)1 << 38)
-#define OPTION_GROUP           (OPTION_RANK | OPTION_RANKS | OPTION_LAUNCH | OPTION_ALONE | OPTION_DEADLINE)
+
+#define OPTION_GROUP (OPTION_RANK | OPTION_RANKS | OPTION_LAUNCH | OPTION_ALONE | OPTION_DEADLINE)
 #define OPTION_DOCTOR                                                                              \
     (OPTION_MODEL | OPTION_EVERY | OPTION_MTBF | OPTION_BUDGET | OPTION_READ_ONLY |                \
      OPTION_NO_PROBE | OPTION_VERIFY | OPTION_IGNORE)

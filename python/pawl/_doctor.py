@@ -171,9 +171,7 @@ def doctor(
 
     ::
 
-        found = pawl.doctor("runs/a", need_bytes=40 << 30, model=state)
-        if not found.healthy:
-            print(found)
+        print(pawl.doctor("runs/a", need_bytes=40 << 30, model=state))
 
     Args:
         path: a run, which need not exist yet, or a checkpoint of any format.
@@ -208,14 +206,12 @@ def doctor(
             "budget_bytes": budget_bytes,
             "ranks": ranks,
             "environment": _environment(),
+            "step": None if step is None else ctypes.pointer(ctypes.c_int64(whole_number("step", step))),
+            "group": None if group is None else ctypes.pointer(group._struct),
         },
     )
     times = {"every_s": every_s, "mtbf_s": mtbf_s, "answer_s": answer_s, "group_deadline_s": group_deadline_s}
     fill_options(options, {name: _seconds(name, value) for name, value in times.items()})
-    if step is not None:
-        options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
-    if group is not None:
-        options.group = ctypes.pointer(group._struct)
     found = Findings(versions=_versions())
     status = _ask(path, options, model, group, found)
     found.report = take_report(report)

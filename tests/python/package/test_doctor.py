@@ -149,6 +149,24 @@ class Doctor(support.InDirectory):
         found = self.ask(need_bytes=1 << 30, every_s=1e-6, probe=True)
         self.assertIn("P11", self.ids(found))
 
+    def test_saves_that_take_longer_than_there_is_between_them(self):
+        """By the run's own events, as a job on a slow disk leaves them: each save waits for the one before."""
+        self.save(steps=range(8))
+        path = self.run_path / "events.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        ended = [line for line in lines if line["event"] == "save_ended"]
+        self.assertEqual(len(ended), 8)
+        for i, line in enumerate(ended):
+            line["unix_time_ns"] += int((i - 8) * 100e9)
+            line["seconds"] = 140.0 if i else 100.0
+            line["stall"]["busy_wait_s"] = 40.0 if i else 0.0
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        found = self.ask(probe=True)
+        self.assertEqual(self.ids(found), ["P11"], str(found))
+        self.assertIn("takes 1 min 40 s there, as the run's last 8 saves did", str(found))
+        self.assertIn("are to be 1 min 0 s apart, as the run's events say", str(found))
+        self.assertTrue(self.ask(probe=True, every_s=600).healthy)
+
     def test_wrong_arguments(self):
         for how in ({"every_s": -1.0}, {"mtbf_s": float("nan")}, {"ranks": -1}, {"step": -1}, {"missing": "perhaps"}):
             with self.subTest(how), self.assertRaises(pawl.UsageError):
