@@ -89,9 +89,27 @@ static bool is_of_file(const examination *x, const pawl_error *story) {
                        (stat(index, &found) == 0 && S_ISREG(found.st_mode)));
 }
 
+/* Opening one of its steps would leave a mark there for a moment. */
+static bool is_run(const examination *x) {
+    static const pawl_log silent = {0};
+    struct pawl_error ignored = ERROR_INIT;
+    CLEANUP(store_destroy_pointer) store *s = NULL;
+    pawl_catalog *catalog = NULL;
+    if (storage_open_path(x->storage, x->path, false, &s, &ignored) != PAWL_OK ||
+        catalog_open(s, x->os, &silent, &catalog, &ignored) != PAWL_OK) {
+        return false;
+    }
+    bool has_steps = pawl_catalog_count(catalog) > 0;
+    pawl_catalog_free(catalog);
+    return has_steps;
+}
+
 void doctor_find_foreign(examination *x) {
     struct pawl_error story = ERROR_INIT;
     pawl_checkpoint *c = NULL;
+    if (is_run(x)) {
+        return;
+    }
     if (x->asked->open(x->path, x->storage, CHECKPOINT_NEWEST, &c, &story) != PAWL_OK) {
         x->broken = is_of_file(x, &story);
         if (x->broken) { /* else why is told of the path, or of the run */

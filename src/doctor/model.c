@@ -123,12 +123,17 @@ static void tell_report(examination *x, const pawl_report *report, const char *l
 
 /* ---- */
 
-static pawl_status open_compared(examination *x, pawl_checkpoint **out, pawl_error *err) {
+/* A step of the run: `s` is the caller's to destroy, after the checkpoint. */
+static pawl_status open_compared(examination *x, store **s, pawl_checkpoint **out,
+                                 pawl_error *err) {
+    static const pawl_log silent = {0};
+    bool mark = x->asked->more->read_only == 0;
     int64_t step = x->newest >= 0 ? x->newest : CHECKPOINT_NEWEST;
     if (x->asked->more->step != NULL) {
         step = *x->asked->more->step;
     }
-    return x->asked->open(x->path, x->storage, step, out, err);
+    TRY(storage_open_path(x->storage, x->path, false, s, err));
+    return checkpoint_open_for_call(*s, step, x->os, &silent, mark, out, err);
 }
 
 static int ranks_of_job(const examination *x) {
@@ -163,9 +168,10 @@ pawl_status doctor_make_model(examination *x, pawl_error *err) {
 
 pawl_status doctor_examine_model(examination *x, pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
+    CLEANUP(store_destroy_pointer) store *s = NULL;
     pawl_checkpoint *c = x->foreign;
     pawl_state *state = x->model != NULL ? x->model : x->asked->more->state;
-    if (c == NULL && open_compared(x, &c, &story) != PAWL_OK) {
+    if (c == NULL && open_compared(x, &s, &c, &story) != PAWL_OK) {
         doctor_tell_error(x, story.status == PAWL_EDAMAGED ? "R08" : "R09", &story);
         return PAWL_OK;
     }
