@@ -142,6 +142,20 @@ class Doctor(support.InDirectory):
         self.assertEqual({one.part for one in found}, {"checkpoint", "restore", "environment"})
         self.assertEqual(sorted(os.listdir(self.directory)), listed)
 
+    def test_a_damaged_checkpoint_of_another_tool(self):
+        path = self.directory / "w.npz"
+        self.save()
+        pawl.convert(self.run_path, path, drop=True)
+        content = bytearray(path.read_bytes())
+        content[content.index(b"NUMPY") + 130] ^= 1  # of the first values
+        path.write_bytes(content)
+        found = self.ask(path)
+        self.assertEqual(set(self.ids(found)), {"R08"}, str(found))
+        self.assertIn("is not safe to restore", str(found))
+        self.assertEqual(found.troubles[-1].command, f"pawl verify {path}")
+        path.write_bytes(content[:100])
+        self.assertEqual(set(self.ids(self.ask(path))), {"R08"})
+
     def test_how_often_to_save(self):
         self.save(steps=(1, 2, 3))
         found = self.ask(mtbf_s=86400, probe=True)
