@@ -125,7 +125,85 @@ void doctor_find_foreign(examination *x) {
     }
 }
 
-void doctor_examine_foreign(examination *x) {
+/* ---- what else is below a directory --------------------------------------------------------- */
+
+static void tell_found(examination *x, const pawl_found *found) {
+    char word[1024];
+    char path[2048];
+    char next[1200];
+    char bytes[32];
+    const char *format = found->format != NULL ? found->format : "of an unknown format";
+    (void)snprintf(path, sizeof path, "%s/%s", x->path, found->path);
+    doctor_evidence(x, "%llu file%s, %s", (unsigned long long)found->files,
+                    found->files == 1 ? "" : "s", text_bytes(bytes, found->bytes));
+    if (found->status == PAWL_STEP_UNFINISHED) {
+        struct stat there;
+        bool prefix = stat(path, &there) != 0; /* of TensorFlow: its files have endings */
+        (void)snprintf(next, sizeof next,
+                       "look whether a job is still writing it; else remove it: rm -r %s%s",
+                       doctor_word(word, path), prefix ? ".*" : "");
+        doctor_command(x, "rm -r %s%s", word, prefix ? ".*" : "");
+        doctor_tell(x, "R09", PAWL_SEVERITY_WARNING, next, "%s (%s) is unfinished: %s", found->path,
+                    format, found->why != NULL ? found->why : "its end is missing");
+    } else {
+        doctor_command(x, "pawl verify %s", doctor_word(word, path));
+        doctor_tell(x, "R08", PAWL_SEVERITY_ERROR, "restore another checkpoint",
+                    "%s (%s) is damaged: %s", found->path, format,
+                    found->why != NULL ? found->why : "some of it is missing");
+    }
+}
+
+/* `alone`: nothing has been told of what is there yet. */
+static void tell_survey(examination *x, const pawl_survey *survey, bool alone) {
+    size_t count = pawl_survey_count(survey);
+    size_t whole = 0;
+    size_t told = 0;
+    const pawl_found *newest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const pawl_found *found = pawl_survey_get(survey, i);
+        if (strcmp(found->path, ".") == 0 && found->status == PAWL_STEP_UNFINISHED) {
+            continue; /* the run itself, which has no step yet */
+        }
+        bool is_newer = newest == NULL || found->unix_time_ns > newest->unix_time_ns;
+        whole += found->status == PAWL_STEP_COMMITTED;
+        newest = found->status == PAWL_STEP_COMMITTED && is_newer ? found : newest;
+        if (found->status != PAWL_STEP_COMMITTED && told++ < MOST_FOUND) {
+            tell_found(x, found);
+        }
+    }
+    if (told > MOST_FOUND) {
+        doctor_tell(x, "R08", PAWL_SEVERITY_WARNING, "'pawl ls' lists them",
+                    "%zu more checkpoints there are unfinished or damaged", told - MOST_FOUND);
+    }
+    if (whole > 0 && alone) {
+        char word[1024];
+        char path[2048];
+        (void)snprintf(path, sizeof path, "%s/%s", x->path, newest->path);
+        doctor_command(x, "pawl doctor %s", doctor_word(word, path));
+        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL,
+                    "no run, but %zu checkpoint%s that %s complete by names and sizes; the newest "
+                    "is %s (%s)",
+                    whole, whole > 1 ? "s" : "", whole > 1 ? "are" : "is", newest->path,
+                    newest->format != NULL ? newest->format : "pawl");
+    }
+}
+
+void doctor_examine_below(examination *x, store *s) {
+    struct pawl_error ignored = ERROR_INIT;
+    CLEANUP(store_destroy_pointer) store *links = NULL;
+    pawl_survey *survey = NULL;
+    if (storage_is_local(x->storage) && path_open_of_links(s->root, &links, &ignored) != PAWL_OK) {
+        links = NULL;
+    }
+    if (survey_open(s, links != NULL ? links : s, &survey, &ignored) == PAWL_OK) {
+        tell_survey(x, survey, x->foreign == NULL);
+        pawl_survey_free(survey);
+    }
+}
+
+/* ---- the checkpoint itself, and what lies beside it ------------------------------------------ */
+
+static void tell_foreign(examination *x) {
     pawl_checkpoint_info info;
     char word[1024];
     char bytes[32];
@@ -156,75 +234,11 @@ void doctor_examine_foreign(examination *x) {
     }
 }
 
-/* ---- what else is below a directory --------------------------------------------------------- */
-
-static void tell_found(examination *x, const pawl_found *found) {
-    char word[1024];
-    char path[2048];
-    char next[1200];
-    char bytes[32];
-    const char *format = found->format != NULL ? found->format : "of an unknown format";
-    (void)snprintf(path, sizeof path, "%s/%s", x->path, found->path);
-    doctor_evidence(x, "%llu files, %s", (unsigned long long)found->files,
-                    text_bytes(bytes, found->bytes));
-    if (found->status == PAWL_STEP_UNFINISHED) {
-        (void)snprintf(next, sizeof next,
-                       "look whether a job is still writing it; else remove it: rm -r %s",
-                       doctor_word(word, path));
-        doctor_command(x, "rm -r %s", word);
-        doctor_tell(x, "R09", PAWL_SEVERITY_WARNING, next, "%s (%s) is unfinished: %s", found->path,
-                    format, found->why != NULL ? found->why : "its end is missing");
-    } else {
-        doctor_command(x, "pawl verify %s", doctor_word(word, path));
-        doctor_tell(x, "R08", PAWL_SEVERITY_ERROR, "restore another checkpoint",
-                    "%s (%s) is damaged: %s", found->path, format,
-                    found->why != NULL ? found->why : "some of it is missing");
-    }
-}
-
-static void tell_survey(examination *x, const pawl_survey *survey) {
-    size_t count = pawl_survey_count(survey);
-    size_t whole = 0;
-    size_t told = 0;
-    const pawl_found *newest = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const pawl_found *found = pawl_survey_get(survey, i);
-        if (strcmp(found->path, ".") == 0 && found->status == PAWL_STEP_UNFINISHED) {
-            continue; /* the run itself, which has no step yet */
-        }
-        bool is_newer = newest == NULL || found->unix_time_ns > newest->unix_time_ns;
-        whole += found->status == PAWL_STEP_COMMITTED;
-        newest = found->status == PAWL_STEP_COMMITTED && is_newer ? found : newest;
-        if (found->status != PAWL_STEP_COMMITTED && told++ < MOST_FOUND) {
-            tell_found(x, found);
-        }
-    }
-    if (told > MOST_FOUND) {
-        doctor_tell(x, "R08", PAWL_SEVERITY_WARNING, "'pawl ls' lists them",
-                    "%zu more checkpoints there are unfinished or damaged", told - MOST_FOUND);
-    }
-    if (whole > 0) {
-        char word[1024];
-        char path[2048];
-        (void)snprintf(path, sizeof path, "%s/%s", x->path, newest->path);
-        doctor_command(x, "pawl doctor %s", doctor_word(word, path));
-        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL,
-                    "no run, but %zu checkpoint%s that %s complete by names and sizes; the newest "
-                    "is %s (%s)",
-                    whole, whole > 1 ? "s" : "", whole > 1 ? "are" : "is", newest->path,
-                    newest->format != NULL ? newest->format : "pawl");
-    }
-}
-
-void doctor_examine_below(examination *x, store *s) {
+void doctor_examine_foreign(examination *x) {
     struct pawl_error ignored = ERROR_INIT;
-    CLEANUP(store_destroy_pointer) store *links = NULL;
-    pawl_survey *survey = NULL;
-    if (storage_is_local(x->storage) && path_open_of_links(s->root, &links, &ignored) != PAWL_OK) {
-        links = NULL;
-    }
-    if (survey_open(s, links != NULL ? links : s, &survey, &ignored) == PAWL_OK) {
-        tell_survey(x, survey);
-        pawl_survey_free(survey);
+    CLEANUP(store_destroy_pointer) store *s = NULL;
+    tell_foreign(x);
+    if (storage_open_path(x->storage, x->path, false, &s, &ignored) == PAWL_OK) {
+        doctor_examine_below(x, s); /* the path is a directory */
     }
 }

@@ -65,7 +65,7 @@ static void tell_damaged(examination *x, const pawl_catalog *catalog, int64_t ne
         doctor_evidence(x, "%s", info->why != NULL ? info->why : "its manifest");
         doctor_command(x, "pawl verify %s@%lld", doctor_word(word, x->path), (long long)info->step);
         doctor_tell(x, "R08", info->step > newest ? PAWL_SEVERITY_ERROR : PAWL_SEVERITY_WARNING,
-                    "'pawl rebuild' makes index and manifest anew where the data files are whole",
+                    "'pawl verify' lists what is damaged in it; no restore takes it by itself",
                     "step %lld is damaged: %s", (long long)info->step, first);
     }
 }
