@@ -46,8 +46,9 @@ void quota_take(doctor_quota *out, const struct dqblk *q, const char *whose, uns
 
 /* A kernel or filesystem without quotas says so: there is no limit then. */
 static bool ask_quota(int fd, int kind, unsigned id, struct dqblk *out) {
+    const unsigned command = ((unsigned)Q_GETQUOTA << SUBCMDSHIFT) | (unsigned)kind;
     *out = (struct dqblk){0};
-    return syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, kind), id, out) == 0;
+    return syscall(SYS_quotactl_fd, fd, command, id, out) == 0;
 }
 
 void quota_of(const char *directory, doctor_quota *out) {

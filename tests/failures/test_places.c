@@ -161,9 +161,9 @@ static const char *mounted_with_quota(uint64_t limit_bytes) {
         return "this kernel's ext4 has no quotas";
     }
     t.said[strcspn(t.said, "\n")] = '\0';
-    return quotactl(QCMD(Q_SETQUOTA, USRQUOTA), t.said, 65534, (caddr_t)&q) == 0
-               ? NULL
-               : "this kernel's ext4 has no quotas";
+    const unsigned set = ((unsigned)Q_SETQUOTA << SUBCMDSHIFT) | USRQUOTA;
+    return quotactl((int)set, t.said, 65534, (caddr_t)&q) == 0 ? NULL
+                                                               : "this kernel's ext4 has no quotas";
 }
 
 static const char *make_quota(void) {
