@@ -24,6 +24,8 @@ from ._restore import restore_options
 from ._state import State
 
 Path = str | os.PathLike[str]
+#: What is restored into: a state, or the entries of one by their names; or where a description of it is.
+Model = State | Mapping[str, Any] | Path
 
 # What is trained with, by the names of their distributions: none of them is imported to be asked.
 _FRAMEWORKS = (
@@ -125,8 +127,10 @@ def _tell_versions(versions: Mapping[str, str]) -> Finding:
 
 
 @contextlib.contextmanager
-def _model(options: _abi.DoctorOptions, model: State | Path | None) -> Iterator[None]:
+def _model(options: _abi.DoctorOptions, model: Model | None) -> Iterator[None]:
     """Sets the model, and keeps a state open meanwhile."""
+    if isinstance(model, Mapping) and not isinstance(model, State):
+        model = State(model)
     if isinstance(model, State):
         with model._held() as pointer:
             options.state = pointer.value
@@ -153,7 +157,7 @@ def doctor(
     path: Path,
     *,
     need_bytes: int = 0,
-    model: State | Path | None = None,
+    model: Model | None = None,
     step: int | None = None,
     ranks: int = 0,
     group: Group | None = None,
@@ -176,8 +180,8 @@ def doctor(
     Args:
         path: a run, which need not exist yet, or a checkpoint of any format.
         need_bytes: size of a future checkpoint [that of the newest one].
-        model: what would be restored into, of which nothing is changed: a `State`; the path of a checkpoint of any
-            format; or that of a ``.json`` file of names, shapes and dtypes.
+        model: what would be restored into, of which nothing is changed: a `State`, or its entries by their names; the
+            path of a checkpoint of any format; or that of a ``.json`` file of names, shapes and dtypes.
         step: of a run: the checkpoint to look at [the newest].
         ranks: of the job, whether or not this is one of them [as many as `group` has].
         group: the ranks of the job, all of which make this call: whether they see the same directory.
@@ -220,9 +224,7 @@ def doctor(
     return found
 
 
-def _ask(
-    path: Path, options: _abi.DoctorOptions, model: State | Path | None, group: Group | None, found: Findings
-) -> Status:
+def _ask(path: Path, options: _abi.DoctorOptions, model: Model | None, group: Group | None, found: Findings) -> Status:
     with Callbacks() as callbacks, calling(group), _model(options, model):
 
         def each(finding: Any) -> None:

@@ -103,7 +103,7 @@ class Doctor(support.InDirectory):
         self.assertTrue(found.healthy, str(found))
         self.assertEqual((found.report.restored, found.report.kept, found.report.bytes), (3, 0, 44))
         self.assertEqual(list(bias), [7, 7])
-        found = self.ask(model=pawl.State({"model/bias": bias}), unexpected="allow")
+        found = self.ask(model={"model/bias": bias}, unexpected="allow")
         self.assertTrue(found.healthy, str(found))
         self.assertEqual(found.report.ignored, 2)
 
