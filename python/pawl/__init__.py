@@ -17,12 +17,10 @@ from ._check import BatchCheck, check_data_position, check_gradients
 from ._checkpoint import (
     Checkpoint,
     Event,
-    Finding,
     Problem,
     StepInfo,
     StoredTensor,
     Verification,
-    doctor,
     events,
     ls,
     open,
@@ -30,6 +28,7 @@ from ._checkpoint import (
 )
 from ._convert import Conversion, Converted, convert, formats
 from ._diff import Comparison, Difference, Distances, diff
+from ._doctor import Finding, Findings, doctor
 from ._entry import Entry
 from ._error import (
     Busy,
@@ -79,6 +78,7 @@ __all__ = [
     "Error",
     "Event",
     "Finding",
+    "Findings",
     "Found",
     "Group",
     "InternalError",

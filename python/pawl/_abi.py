@@ -13,6 +13,7 @@ from typing import Any
 
 from ._enums import Difference as Difference
 from ._enums import DiffKind as DiffKind
+from ._enums import DoctorPart as DoctorPart
 from ._enums import Dtype as Dtype
 from ._enums import ErrorPart as ErrorPart
 from ._enums import EventKind as EventKind
@@ -574,6 +575,9 @@ class Finding(Struct):
         ("severity", c_int),
         ("text", c_char_p),
         ("next", c_char_p),
+        ("evidence", c_char_p),
+        ("command", c_char_p),
+        ("part", c_char_p),
     ]
 
 
@@ -597,6 +601,21 @@ class DoctorOptions(Struct):
         ("group", POINTER(Group)),
         ("group_deadline_s", c_double),
         ("storage", c_void_p),
+        ("parts", c_int64),
+        ("read_only", c_int64),
+        ("answer_s", c_double),
+        ("verify_s", c_double),
+        ("every_s", c_double),
+        ("mtbf_s", c_double),
+        ("budget_bytes", c_uint64),
+        ("ranks", c_int64),
+        ("environment", POINTER(c_char_p)),
+        ("step", POINTER(c_int64)),
+        ("model", c_char_p),
+        ("model_step", POINTER(c_int64)),
+        ("state", c_void_p),
+        ("restore", POINTER(RestoreOptions)),
+        ("report", POINTER(c_void_p)),
     ]
 
 

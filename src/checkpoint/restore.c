@@ -106,7 +106,9 @@ static pawl_status match_entries(candidate *a, pawl_error *err) {
     TRY(restore_supply(a, err));
     TRY(state_snapshot_take(all->state, step_of(a->checkpoint), false, &a->snapshot, err));
     TRY(state_check_idle(all->state, a->snapshot, err)); /* promise 3 */
-    TRY(state_snapshot_check_writable(a->snapshot, err));
+    if (!all->only_match) {
+        TRY(state_snapshot_check_writable(a->snapshot, err));
+    }
     TRY(entries_open(a->checkpoint, "", &walk, err));
     const match_ranks ranks = {.rank = all->rank,
                                .world_size = all->world_size,
@@ -394,8 +396,7 @@ static pawl_status restore_values(candidate *a, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Bytes of the checkpoint in the wanted boxes; what is read may be more. */
-static uint64_t wanted_bytes(const candidate *a) {
+uint64_t restore_wanted_bytes(const candidate *a) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < a->match->pair_count; i++) {
         const match_pair *pair = &a->match->pairs[i];
@@ -410,7 +411,7 @@ static uint64_t wanted_bytes(const candidate *a) {
 static pawl_status read_matched(candidate *a, pawl_error *err) {
     TRY(plan_reads_make(a->match->pairs, a->match->pair_count, a->all->rank, &a->reads, err));
     TRY(note_touched(a, err));
-    report_counts(a->all->report)->bytes = wanted_bytes(a);
+    report_counts(a->all->report)->bytes = restore_wanted_bytes(a);
     TRY(read_tensors(a, err));
     return restore_values(a, err);
 }

@@ -194,3 +194,7 @@ void path_examine_filesystem(store *s, const platform *os, path_finding_fn each,
         path_judge_filesystem(s->root, &mount, &can, each, context);
     }
 }
+
+bool path_has_direct_io(const char *directory, const platform *os) {
+    return path_probe(directory, os).direct_io;
+}

@@ -79,6 +79,8 @@ void path_explain_access(const char *directory, pawl_error *err);
  * I/O and a sync with a small file that is removed again. Only posix stores have findings. */
 typedef void (*path_finding_fn)(void *context, const pawl_finding *finding);
 void path_examine_filesystem(store *s, const platform *os, path_finding_fn each, void *context);
+/* Can files in a directory be written past the page cache? Tries it. */
+bool path_has_direct_io(const char *directory, const platform *os);
 
 /* ---- other_tools.c: checkpoints of other tools, told by their names; opens nothing ----------- */
 

@@ -491,9 +491,10 @@ static void damage(pawl_checkpoint *checkpoint) {
 
 static void diagnose(const char *path, const pawl_storage *storage) {
     int findings = 0;
-    pawl_doctor_options options = {.struct_size = sizeof options, .need_bytes = 1};
-    (void)storage;
-    LAST_pawl_doctor_options(&options, storage);
+    pawl_report *report = NULL;
+    pawl_doctor_options options = {
+        .struct_size = sizeof options, .need_bytes = 1, .storage = storage};
+    LAST_pawl_doctor_options(&options, &report);
     ADD_pawl_doctor_options(&options);
     must("doctor", pawl_doctor(path, &options, on_finding, &findings, NULL, err));
     printf("the doctor finds something: %d\n", findings > 0);

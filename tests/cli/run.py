@@ -37,6 +37,10 @@ RULES = [
     (r"\bheartbeat \d+ s ago", "heartbeat N s ago"),
     (r'\b(data-|index-|attempt |attempt": ?")[0-9a-f]{12}\b', r"\1ATTEMPT_HERE"),
     (r'(CRC32C |crc32c": ")[0-9a-f]{8}', r"\1CHECKSUM"),
+    (r"\bwith [\d.]+ [kMGT]?B/s", "with N MB/s"),
+    (r"\b[\d.]+ [kMGTP]?B of memory are left", "N GB of memory are left"),
+    (r'(of memory are left.*"evidence": )"[^"]*"', r'\1"WHERE"'),
+    (r"\bLinux [^ ,]+, \w+, \d+ processors?", "Linux VERSION, MACHINE, N processors"),
 ]
 
 # What the directory for scratch itself lies on is not the tests' matter: it may be a container's layer.
