@@ -67,8 +67,15 @@ static void put_finding(output *out, const pawl_finding *finding) {
 
 /* ---- one process, or rank 0 ----------------------------------------------------------------- */
 
+typedef struct told {
+    output *out;
+    bool job; /* findings are of what a job runs (J..), not of where it saves */
+} told;
+
 static void on_finding(void *context, const pawl_finding *finding) {
-    put_finding(context, finding);
+    told *t = context;
+    t->job = t->job || finding->id[0] == 'J';
+    put_finding(t->out, finding);
 }
 
 static void begin_findings(output *out, const char *run, const doctor_rank *r) {
@@ -102,12 +109,14 @@ static int end_findings(output *out, pawl_severity worst) {
 
 static int diagnose_as_rank_0(output *out, const char *run, const pawl_doctor_options *options,
                               const doctor_rank *r) {
+    told t = {.out = out};
     pawl_severity worst = PAWL_SEVERITY_NOTE;
     begin_findings(out, run, r);
-    if (pawl_doctor(run, options, on_finding, out, &worst, out->err) != PAWL_OK) {
+    if (pawl_doctor(run, options, on_finding, &t, &worst, out->err) != PAWL_OK) {
         return output_fail(out);
     }
-    return end_findings(out, worst);
+    int code = end_findings(out, worst);
+    return t.job && worst == PAWL_SEVERITY_WARNING ? EXIT_DIFFERENT : code;
 }
 
 /* ---- the other ranks ------------------------------------------------------------------------ */
