@@ -281,14 +281,19 @@ const verb verbs[] = {
             "job runs. Leaves nothing behind. RUN need not exist yet.\n"
             "Started on all ranks by mpirun, srun, torchrun or the like, it also finds out whether "
             "they see the same directory: rank 0 prints what all of them found, the others only "
-            "what could not reach it. The first line names the launcher.",
+            "what could not reach it. The first line names the launcher.\n"
+            "Of a SavedModel of TensorFlow (its directory, or saved_model.pb) it says, signature "
+            "by signature, what an accelerator could not run: dimensions that are unknown, and "
+            "nodes whose op or type XLA has no kernel for. The model is only read.",
         .operands = {{OPERAND_RUN, "RUN", false}},
         .options = COMMON | OPTION_NEED | OPTION_GROUP,
         .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"},
+                     {"pawl doctor export/1", "could an accelerator run this SavedModel?"},
                      {"mpirun -n 4 pawl doctor runs/7", "do four ranks see the same runs/7?"},
                      {"ssh host1 pawl doctor --rank 1 --ranks 2 --launch try1 /data/runs/7",
                       "the same without a launcher; start rank 0 at the same time"}},
         .failed = "A job could not save there, or the checks could not be made.",
+        .different = "A SavedModel has what an accelerator could not run.",
         .run = verb_doctor,
     },
     {
@@ -355,6 +360,8 @@ void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]) {
             (exit_meaning){EXIT_DIFFERENT, of->different != NULL ? of->different : usual.different};
         out[n++] = (exit_meaning){EXIT_NOT_FOUND, "There is no such run, step or entry."};
         out[n++] = (exit_meaning){EXIT_TRY_AGAIN, of->busy != NULL ? of->busy : usual.busy};
+    } else if (v->different != NULL) {
+        out[n++] = (exit_meaning){EXIT_DIFFERENT, v->different};
     }
     out[n] = (exit_meaning){0, NULL};
 }

@@ -33,8 +33,13 @@ typedef struct pawl_doctor_options {
 
 /*
  * Explains whether a run can be saved at `run_path`, and leaves nothing behind: P01 to P09, S06,
- * S10. Calls `each` (may be NULL) for each finding, on the caller's thread; text lives until it
- * returns. PAWL_OK whenever it could look, whatever it found; `*worst` (may be NULL) is the highest
+ * S10. If it is a SavedModel of TensorFlow, its directory or saved_model.pb, and one process asks,
+ * explains instead what an accelerator could not run, signature by signature, and writes nothing:
+ * inputs with unknown dimensions (J03), ops and types that XLA has no kernel for (J07); R08 and R14
+ * where it cannot be read.
+ *
+ * Calls `each` (may be NULL) for each finding, on the caller's thread; text lives until it returns.
+ * PAWL_OK whenever it could look, whatever it found; `*worst` (may be NULL) is the highest
  * severity. PAWL_EUSAGE: the call or the group is wrong; PAWL_EUNSUPPORTED: many ranks on another
  * storage than the local filesystem.
  */

@@ -637,8 +637,11 @@ class Finding:
 def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
     """Explains whether a run can be saved at `path`, and leaves nothing behind.
 
+    Of a SavedModel of TensorFlow it explains instead what an accelerator could not run: inputs with unknown
+    dimensions (J03), ops and types that XLA has no kernel for (J07).
+
     Args:
-        path: where the run is or would be.
+        path: where the run is or would be; or the directory of a SavedModel.
         need_bytes: size of a future checkpoint [that of the newest one].
     """
     found: list[Finding] = []

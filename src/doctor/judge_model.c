@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges a SavedModel, signature by signature: its inputs (J03), and all nodes that it reaches (J07).
- * Nodes of one op with one reason are one finding. */
+/* Judges a SavedModel, signature by signature: its inputs (J03), and all nodes that it reaches
+ * (J07). Nodes of one op with one reason are one finding. */
 #include "doctor/judge_node.h"
 #include "doctor/saved_model.h"
 #include "doctor/xla.h"
@@ -182,7 +182,7 @@ static bool visit_node(void *context, const saved_node *node) {
     if (j->status != PAWL_OK) {
         return false;
     }
-    pawl_status status = judge_node(node, &verdict, j->err);
+    pawl_status status = judge_node(j->model, node, &verdict, j->err);
     if (status != PAWL_OK) {
         j->status = status;
         return false;
@@ -333,9 +333,10 @@ static void tell_end(judging *j, size_t signatures) {
                     "%zu more findings like these are not told", j->untold);
     } else if (j->told == 0) {
         doctor_tell(j->x, "ok", PAWL_SEVERITY_NOTE, NULL,
-                    "the SavedModel, with %zu %s, reaches %" PRIu64 " nodes: all have XLA kernels "
-                    "in %s, and all inputs have static shapes",
-                    signatures, signatures > 1 ? "signatures" : "signature", j->nodes, xla_version);
+                    "the SavedModel, with %zu %s, reaches %" PRIu64 " %s: all have XLA kernels in "
+                    "%s, and all inputs have static shapes",
+                    signatures, signatures > 1 ? "signatures" : "signature", j->nodes,
+                    j->nodes != 1 ? "nodes" : "node", xla_version);
     }
 }
 

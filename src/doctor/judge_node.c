@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges a node of a SavedModel's graph: has XLA a kernel for its op, with the types that it has? */
+/* Judges a node of a SavedModel's graph: has XLA a kernel for its op, with these types? */
 #include "doctor/judge_node.h"
 #include "doctor/xla.h"
 
@@ -37,7 +37,8 @@ static bool is_fed_or_held(const saved_node *node) {
            (bundle_text_is(node->op, "Placeholder") || bundle_text_is(node->op, "VarHandleOp"));
 }
 
-pawl_status judge_node(const saved_node *node, node_verdict *out, pawl_error *err) {
+pawl_status judge_node(const saved_model *m, const saved_node *node, node_verdict *out,
+                       pawl_error *err) {
     *out = (node_verdict){.kind = NODE_FINE};
     if (is_fed_or_held(node) || node->op_is_function) {
         return PAWL_OK; /* in host memory, or a variable; or its nodes are judged one by one */
@@ -49,7 +50,7 @@ pawl_status judge_node(const saved_node *node, node_verdict *out, pawl_error *er
     }
     for (const char *op = kernel->op; xla_kernel_is_of(kernel, op); kernel++) {
         types_seen t = {.kernel = kernel, .verdict = out, .fits = true};
-        TRY(saved_node_types(node, see_type, &t, err));
+        TRY(saved_node_types(m, node, see_type, &t, err));
         if (t.fits) {
             out->kind = NODE_FINE;
             return PAWL_OK;

@@ -14,6 +14,7 @@ typedef struct node_verdict {
     bool doubles;          /* it computes float64, which accelerators do slowly or not at all */
 } node_verdict;
 
-pawl_status judge_node(const saved_node *node, node_verdict *out, pawl_error *err) PAWL_MUST_CHECK;
+pawl_status judge_node(const saved_model *m, const saved_node *node, node_verdict *out,
+                       pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ops have an XLA kernel in TensorFlow 2.21, and for which types: tools/xla_table wrote it. */
+/* Which ops have an XLA kernel in TensorFlow 2.21, and for which types. */
 /*
- * Out of what the installed TensorFlow says it has registered for XLA_CPU_JIT. In a row: the op, and
- * its attributes whose types are limited, each with a bit for each number of a type in types.proto.
+ * tools/xla_table wrote it, out of what the installed TensorFlow has registered for XLA_CPU_JIT. In
+ * a row: the op, and its attributes whose types are limited, each with a bit for each number of a
+ * type in types.proto.
  */
 #include "doctor/xla.h"
 

@@ -11,9 +11,9 @@ pawl_status saved_next_bytes(cursor *c, proto_field *out, bool *more, pawl_error
     return PAWL_OK;
 }
 
-pawl_status saved_map_entry(bundle_text entry, bundle_text *key, bundle_text *value,
-                            pawl_error *err) {
-    cursor c = saved_message(entry);
+pawl_status saved_map_entry(const saved_model *m, bundle_text entry, bundle_text *key,
+                            bundle_text *value, pawl_error *err) {
+    cursor c = saved_message(m, entry);
     proto_field f;
     bool more = true;
     *key = (bundle_text){.n = 0};
@@ -34,9 +34,9 @@ pawl_status saved_map_entry(bundle_text entry, bundle_text *key, bundle_text *va
 /* ---- which graph ---------------------------------------------------------------------------- */
 
 /* MetaInfoDef: tags 4, tensorflow_version 5. */
-static pawl_status look_at_info(bundle_text info, bool *serves, bundle_text *version,
-                                pawl_error *err) {
-    cursor c = saved_message(info);
+static pawl_status look_at_info(const saved_model *m, bundle_text info, bool *serves,
+                                bundle_text *version, pawl_error *err) {
+    cursor c = saved_message(m, info);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -50,9 +50,9 @@ static pawl_status look_at_info(bundle_text info, bool *serves, bundle_text *ver
 }
 
 /* MetaGraphDef: meta_info_def 1. */
-static pawl_status look_at_graph(bundle_text graph, bool *serves, bundle_text *version,
-                                 pawl_error *err) {
-    cursor c = saved_message(graph);
+static pawl_status look_at_graph(const saved_model *m, bundle_text graph, bool *serves,
+                                 bundle_text *version, pawl_error *err) {
+    cursor c = saved_message(m, graph);
     proto_field f;
     bool more = true;
     *serves = false;
@@ -63,14 +63,14 @@ static pawl_status look_at_graph(bundle_text graph, bool *serves, bundle_text *v
             return PAWL_OK;
         }
         if (f.number == 1) {
-            TRY(look_at_info(f.text, serves, version, err));
+            TRY(look_at_info(m, f.text, serves, version, err));
         }
     }
 }
 
 /* SavedModel: meta_graphs 2. */
-static pawl_status choose_graph(cursor c, bundle_text *graph, bundle_text *version,
-                                pawl_error *err) {
+static pawl_status choose_graph(const saved_model *m, cursor c, bundle_text *graph,
+                                bundle_text *version, pawl_error *err) {
     bool found = false;
     bool serves = false;
     proto_field f;
@@ -84,7 +84,7 @@ static pawl_status choose_graph(cursor c, bundle_text *graph, bundle_text *versi
         if (f.number != 2 || serves) {
             continue;
         }
-        TRY(look_at_graph(f.text, &serves, &its_version, err));
+        TRY(look_at_graph(m, f.text, &serves, &its_version, err));
         if (!found || serves) {
             *graph = f.text;
             *version = its_version;
@@ -108,8 +108,9 @@ static pawl_status add_function(saved_model *m, bundle_text name, bundle_text bo
 }
 
 /* FunctionDef: signature 1; OpDef: name 1. */
-static pawl_status name_of_function(bundle_text body, bundle_text *name, pawl_error *err) {
-    cursor c = saved_message(body);
+static pawl_status name_of_function(const saved_model *m, bundle_text body, bundle_text *name,
+                                    pawl_error *err) {
+    cursor c = saved_message(m, body);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -120,7 +121,7 @@ static pawl_status name_of_function(bundle_text body, bundle_text *name, pawl_er
         if (f.number != 1) {
             continue;
         }
-        cursor op = saved_message(f.text);
+        cursor op = saved_message(m, f.text);
         do {
             TRY(saved_next_bytes(&op, &f, &more, err));
             *name = more && f.number == 1 ? f.text : *name;
@@ -130,7 +131,7 @@ static pawl_status name_of_function(bundle_text body, bundle_text *name, pawl_er
 
 /* FunctionDefLibrary: function 1. */
 static pawl_status decode_library(saved_model *m, bundle_text library, pawl_error *err) {
-    cursor c = saved_message(library);
+    cursor c = saved_message(m, library);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -140,7 +141,7 @@ static pawl_status decode_library(saved_model *m, bundle_text library, pawl_erro
             return PAWL_OK;
         }
         if (f.number == 1) {
-            TRY(name_of_function(f.text, &name, err));
+            TRY(name_of_function(m, f.text, &name, err));
             TRY(add_function(m, name, f.text, err));
         }
     }
@@ -156,7 +157,7 @@ static int compare_functions(const void *left, const void *right) {
 
 /* MetaGraphDef: graph_def 2; GraphDef: library 2. */
 static pawl_status decode_functions(saved_model *m, bundle_text graph, pawl_error *err) {
-    cursor c = saved_message(graph);
+    cursor c = saved_message(m, graph);
     proto_field f;
     bool more = true;
     TRY(add_function(m, (bundle_text){.n = 0}, (bundle_text){.n = 0}, err));
@@ -173,7 +174,7 @@ static pawl_status decode_functions(saved_model *m, bundle_text graph, pawl_erro
         }
         m->functions[0].body = f.text;
     }
-    for (c = saved_message(m->functions[0].body);;) {
+    for (c = saved_message(m, m->functions[0].body);;) {
         TRY(saved_next_bytes(&c, &f, &more, err));
         if (!more) {
             break;
@@ -193,14 +194,14 @@ static pawl_status decode(const uint8_t *bytes, size_t n, saved_model *m, pawl_e
     if (n > FOREIGN_MAX_SAVED_MODEL) {
         return saved_too_many("bytes", FOREIGN_MAX_SAVED_MODEL, err);
     }
-    TRY(choose_graph(cursor_of(bytes, n, 0, "SavedModel"), &graph, &m->version, err));
+    TRY(choose_graph(m, cursor_of(bytes, n, 0, "SavedModel"), &graph, &m->version, err));
     TRY(decode_functions(m, graph, err));
     TRY(saved_model_decode_nodes(m, err));
     return saved_model_decode_signatures(m, graph, err);
 }
 
 pawl_status saved_model_decode(const uint8_t *bytes, size_t n, saved_model *out, pawl_error *err) {
-    *out = (saved_model){.functions = NULL};
+    *out = (saved_model){.bytes = bytes};
     pawl_status status = decode(bytes, n, out, err);
     if (status != PAWL_OK) {
         saved_model_free(out);

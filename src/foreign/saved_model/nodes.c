@@ -56,7 +56,7 @@ static uint32_t find_function(const saved_model *m, bundle_text name) {
 
 /* NodeDef: name 1, op 2. */
 static pawl_status add_node(saved_model *m, uint32_t function, bundle_text body, pawl_error *err) {
-    cursor c = saved_message(body);
+    cursor c = saved_message(m, body);
     saved_node node = {.body = body, .function = function};
     proto_field f;
     bool more = true;
@@ -80,7 +80,7 @@ static pawl_status add_node(saved_model *m, uint32_t function, bundle_text body,
 /* GraphDef: node 1; FunctionDef: node_def 3. */
 static pawl_status add_nodes(saved_model *m, uint32_t function, pawl_error *err) {
     saved_function *in = &m->functions[function];
-    cursor c = saved_message(in->body);
+    cursor c = saved_message(m, in->body);
     proto_field f;
     bool more = true;
     in->node = (uint32_t)m->node_count;
@@ -125,7 +125,7 @@ static pawl_status add_call(saved_model *m, bundle_text function, pawl_error *er
 
 /* NameAttrList: name 1. */
 static pawl_status call_function(saved_model *m, bundle_text function, pawl_error *err) {
-    cursor c = saved_message(function);
+    cursor c = saved_message(m, function);
     bundle_text name = {.n = 0};
     proto_field f;
     bool more = true;
@@ -138,7 +138,7 @@ static pawl_status call_function(saved_model *m, bundle_text function, pawl_erro
 
 /* AttrValue: func 10, list 1; ListValue: func 9. */
 static pawl_status call_functions(saved_model *m, bundle_text value, pawl_error *err) {
-    cursor c = saved_message(value);
+    cursor c = saved_message(m, value);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -152,7 +152,7 @@ static pawl_status call_functions(saved_model *m, bundle_text value, pawl_error 
         if (f.number != 1) {
             continue;
         }
-        cursor list = saved_message(f.text);
+        cursor list = saved_message(m, f.text);
         for (;;) {
             TRY(saved_next_bytes(&list, &f, &more, err));
             if (!more) {
@@ -167,7 +167,7 @@ static pawl_status call_functions(saved_model *m, bundle_text value, pawl_error 
 
 /* NodeDef: input 3, attr 5. */
 static pawl_status link_node(saved_model *m, saved_node *node, pawl_error *err) {
-    cursor c = saved_message(node->body);
+    cursor c = saved_message(m, node->body);
     proto_field f;
     bool more = true;
     node->link = (uint32_t)m->link_count;
@@ -186,7 +186,7 @@ static pawl_status link_node(saved_model *m, saved_node *node, pawl_error *err) 
             const saved_function *in = &m->functions[node->function];
             TRY(saved_model_add_link(m, saved_model_find_node(m, in, f.text), err));
         } else if (f.number == 5) {
-            TRY(saved_map_entry(f.text, &key, &value, err));
+            TRY(saved_map_entry(m, f.text, &key, &value, err));
             TRY(call_functions(m, value, err));
         }
     }
@@ -197,7 +197,7 @@ static pawl_status link_node(saved_model *m, saved_node *node, pawl_error *err) 
 
 /* FunctionDef: ret 4, control_ret 6. */
 static pawl_status link_results(saved_model *m, saved_function *in, pawl_error *err) {
-    cursor c = saved_message(in->body);
+    cursor c = saved_message(m, in->body);
     proto_field f;
     bool more = true;
     in->root = (uint32_t)m->link_count;
@@ -209,7 +209,7 @@ static pawl_status link_results(saved_model *m, saved_function *in, pawl_error *
             break;
         }
         if (f.number == 4 || f.number == 6) {
-            TRY(saved_map_entry(f.text, &key, &value, err));
+            TRY(saved_map_entry(m, f.text, &key, &value, err));
             TRY(saved_model_add_link(m, saved_model_find_node(m, in, value), err));
         }
     }
@@ -240,9 +240,9 @@ static uint32_t type_of(uint64_t number) {
 }
 
 /* ListValue: type 6, one by one or packed. */
-static pawl_status list_types(bundle_text list, bundle_text attribute, each_type each,
-                              void *context, pawl_error *err) {
-    cursor c = saved_message(list);
+static pawl_status list_types(const saved_model *m, bundle_text list, bundle_text attribute,
+                              each_type each, void *context, pawl_error *err) {
+    cursor c = saved_message(m, list);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -256,7 +256,7 @@ static pawl_status list_types(bundle_text list, bundle_text attribute, each_type
         if (f.wire == 0) {
             each(context, attribute, type_of(f.value));
         }
-        cursor packed = saved_message(f.wire == 2 ? f.text : (bundle_text){.n = 0});
+        cursor packed = saved_message(m, f.wire == 2 ? f.text : (bundle_text){.n = 0});
         while (cursor_left(&packed) > 0) {
             uint64_t type;
             TRY(cursor_varint64(&packed, &type, err));
@@ -266,9 +266,9 @@ static pawl_status list_types(bundle_text list, bundle_text attribute, each_type
 }
 
 /* AttrValue: type 6, list 1. */
-static pawl_status attribute_types(bundle_text value, bundle_text attribute, each_type each,
-                                   void *context, pawl_error *err) {
-    cursor c = saved_message(value);
+static pawl_status attribute_types(const saved_model *m, bundle_text value, bundle_text attribute,
+                                   each_type each, void *context, pawl_error *err) {
+    cursor c = saved_message(m, value);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -279,14 +279,14 @@ static pawl_status attribute_types(bundle_text value, bundle_text attribute, eac
         if (f.number == 6 && f.wire == 0) {
             each(context, attribute, type_of(f.value));
         } else if (f.number == 1 && f.wire == 2) {
-            TRY(list_types(f.text, attribute, each, context, err));
+            TRY(list_types(m, f.text, attribute, each, context, err));
         }
     }
 }
 
-pawl_status saved_node_types(const saved_node *node, each_type each, void *context,
-                             pawl_error *err) {
-    cursor c = saved_message(node->body);
+pawl_status saved_node_types(const saved_model *m, const saved_node *node, each_type each,
+                             void *context, pawl_error *err) {
+    cursor c = saved_message(m, node->body);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -297,8 +297,8 @@ pawl_status saved_node_types(const saved_node *node, each_type each, void *conte
             return PAWL_OK;
         }
         if (f.number == 5) {
-            TRY(saved_map_entry(f.text, &attribute, &value, err));
-            TRY(attribute_types(value, attribute, each, context, err));
+            TRY(saved_map_entry(m, f.text, &attribute, &value, err));
+            TRY(attribute_types(m, value, attribute, each, context, err));
         }
     }
 }

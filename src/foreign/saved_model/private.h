@@ -8,8 +8,9 @@
 
 #define NOWHERE SAVED_MODEL_NOWHERE
 
-static inline cursor saved_message(bundle_text text) {
-    return cursor_of(text.bytes, text.n, 0, "SavedModel");
+static inline cursor saved_message(const saved_model *m, bundle_text text) {
+    return cursor_of(text.bytes, text.n, text.n > 0 ? (uint64_t)(text.bytes - m->bytes) : 0,
+                     "SavedModel");
 }
 
 static inline pawl_status saved_too_many(const char *what, unsigned most, pawl_error *err) {
@@ -20,8 +21,8 @@ static inline pawl_status saved_too_many(const char *what, unsigned most, pawl_e
 pawl_status saved_next_bytes(cursor *c, proto_field *out, bool *more, pawl_error *err)
     PAWL_MUST_CHECK;
 /* Key and value of an entry of a map. */
-pawl_status saved_map_entry(bundle_text entry, bundle_text *key, bundle_text *value,
-                            pawl_error *err) PAWL_MUST_CHECK;
+pawl_status saved_map_entry(const saved_model *m, bundle_text entry, bundle_text *key,
+                            bundle_text *value, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- nodes.c -------------------------------------------------------------------------------- */
 

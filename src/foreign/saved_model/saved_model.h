@@ -55,7 +55,8 @@ typedef struct saved_signature {
 } saved_signature;
 
 typedef struct saved_model {
-    bundle_text version; /* of the TensorFlow that wrote it */
+    const uint8_t *bytes; /* all of it, for positions in messages */
+    bundle_text version;  /* of the TensorFlow that wrote it */
     saved_function *functions;
     saved_node *nodes;
     uint32_t *links, *calls;
@@ -72,7 +73,7 @@ pawl_status saved_model_decode(const uint8_t *bytes, size_t n, saved_model *out,
 void saved_model_free(saved_model *m);
 
 /* Calls `each` for each type that an attribute of a node has, also those of a list. */
-pawl_status saved_node_types(const saved_node *node,
+pawl_status saved_node_types(const saved_model *m, const saved_node *node,
                              void (*each)(void *context, bundle_text attribute, uint32_t type),
                              void *context, pawl_error *err) PAWL_MUST_CHECK;
 

@@ -8,8 +8,9 @@
 /* ---- shapes --------------------------------------------------------------------------------- */
 
 /* Dim: size 1. Without one it is 0, as protobuf has it. */
-static pawl_status decode_extent(bundle_text dim, int64_t *extent, pawl_error *err) {
-    cursor c = saved_message(dim);
+static pawl_status decode_extent(const saved_model *m, bundle_text dim, int64_t *extent,
+                                 pawl_error *err) {
+    cursor c = saved_message(m, dim);
     proto_field f;
     bool more = true;
     *extent = 0;
@@ -29,7 +30,7 @@ static pawl_status decode_extent(bundle_text dim, int64_t *extent, pawl_error *e
 static pawl_status decode_shape(saved_model *m, bundle_text shape, saved_input *input,
                                 pawl_error *err) {
     int64_t extents[FOREIGN_MAX_MODEL_NDIM];
-    cursor c = saved_message(shape);
+    cursor c = saved_message(m, shape);
     proto_field f;
     bool more = true;
     input->ndim = 0;
@@ -47,7 +48,7 @@ static pawl_status decode_shape(saved_model *m, bundle_text shape, saved_input *
         if (input->ndim == (int)FOREIGN_MAX_MODEL_NDIM) {
             return saved_too_many("dimensions of an input", FOREIGN_MAX_MODEL_NDIM, err);
         }
-        TRY(decode_extent(f.text, &extents[input->ndim++], err));
+        TRY(decode_extent(m, f.text, &extents[input->ndim++], err));
     }
     int64_t *kept = arena_take(&m->memory, ((size_t)input->ndim + 1) * sizeof(*kept), err);
     if (kept == NULL) {
@@ -65,7 +66,7 @@ static pawl_status decode_shape(saved_model *m, bundle_text shape, saved_input *
 /* TensorInfo: name 1, dtype 2, tensor_shape 3, coo_sparse 4, composite_tensor 5. */
 static pawl_status decode_input(saved_model *m, bundle_text name, bundle_text info,
                                 pawl_error *err) {
-    cursor c = saved_message(info);
+    cursor c = saved_message(m, info);
     saved_input input = {.name = name, .node = NOWHERE, .unknown_rank = true};
     proto_field f;
     bool more = true;
@@ -106,7 +107,7 @@ static pawl_status add_root(saved_model *m, bundle_text tensor, pawl_error *err)
 
 /* The tensors of a SparseTensor: CooSparse has three names. */
 static pawl_status decode_sparse_output(saved_model *m, bundle_text parts, pawl_error *err) {
-    cursor c = saved_message(parts);
+    cursor c = saved_message(m, parts);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -118,9 +119,9 @@ static pawl_status decode_sparse_output(saved_model *m, bundle_text parts, pawl_
     }
 }
 
-/* CompositeTensorInfo: components 2, each a TensorInfo: name 1. Those have no parts of their own. */
+/* CompositeTensorInfo: components 2, each a TensorInfo: name 1, without parts of its own. */
 static pawl_status decode_composite_output(saved_model *m, bundle_text composite, pawl_error *err) {
-    cursor c = saved_message(composite);
+    cursor c = saved_message(m, composite);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -131,7 +132,7 @@ static pawl_status decode_composite_output(saved_model *m, bundle_text composite
         if (f.number != 2) {
             continue;
         }
-        cursor info = saved_message(f.text);
+        cursor info = saved_message(m, f.text);
         for (;;) {
             TRY(saved_next_bytes(&info, &f, &more, err));
             if (!more) {
@@ -146,7 +147,7 @@ static pawl_status decode_composite_output(saved_model *m, bundle_text composite
 
 /* TensorInfo: name 1, coo_sparse 4, composite_tensor 5. */
 static pawl_status decode_output(saved_model *m, bundle_text info, pawl_error *err) {
-    cursor c = saved_message(info);
+    cursor c = saved_message(m, info);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -168,7 +169,7 @@ static pawl_status decode_output(saved_model *m, bundle_text info, pawl_error *e
 
 /* SignatureDef: inputs 1, outputs 2. */
 static pawl_status decode_signature(saved_model *m, saved_signature *s, pawl_error *err) {
-    cursor c = saved_message(s->body);
+    cursor c = saved_message(m, s->body);
     proto_field f;
     bool more = true;
     s->input = (uint32_t)m->input_count;
@@ -183,7 +184,7 @@ static pawl_status decode_signature(saved_model *m, saved_signature *s, pawl_err
         if (f.number != 1 && f.number != 2) {
             continue;
         }
-        TRY(saved_map_entry(f.text, &name, &info, err));
+        TRY(saved_map_entry(m, f.text, &name, &info, err));
         if (f.number == 1) {
             TRY(decode_input(m, name, info, err));
         } else {
@@ -207,7 +208,7 @@ static int compare_signatures(const void *left, const void *right) {
 
 /* MetaGraphDef: signature_def 5. */
 pawl_status saved_model_decode_signatures(saved_model *m, bundle_text graph, pawl_error *err) {
-    cursor c = saved_message(graph);
+    cursor c = saved_message(m, graph);
     proto_field f;
     bool more = true;
     for (;;) {
@@ -222,7 +223,7 @@ pawl_status saved_model_decode_signatures(saved_model *m, bundle_text graph, paw
         if (m->signature_count == FOREIGN_MAX_MODEL_INPUTS) {
             return saved_too_many("signatures", FOREIGN_MAX_MODEL_INPUTS, err);
         }
-        TRY(saved_map_entry(f.text, &s.name, &s.body, err));
+        TRY(saved_map_entry(m, f.text, &s.name, &s.body, err));
         TRY(vec_reserve(&m->signatures, &m->signature_room, m->signature_count + 1, sizeof(s),
                         err));
         m->signatures[m->signature_count++] = s;
