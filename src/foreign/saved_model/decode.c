@@ -157,10 +157,11 @@ static int compare_functions(const void *left, const void *right) {
 
 /* MetaGraphDef: graph_def 2; GraphDef: library 2. */
 static pawl_status decode_functions(saved_model *m, bundle_text graph, pawl_error *err) {
+    const bundle_text none = {.n = 0};
     cursor c = saved_message(m, graph);
     proto_field f;
     bool more = true;
-    TRY(add_function(m, (bundle_text){.n = 0}, (bundle_text){.n = 0}, err));
+    TRY(add_function(m, none, none, err));
     for (;;) {
         TRY(saved_next_bytes(&c, &f, &more, err));
         if (!more) {
