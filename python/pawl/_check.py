@@ -98,7 +98,15 @@ def _named(variables: Iterable[Any], gradients: Iterable[Any]) -> tuple[dict[str
         again = sum(other == name or other.startswith(f"{name} (") for other in of)
         of[f"{name} ({again + 1})" if again else name] = variable
     names, listed = list(of), list(gradients)
-    return of, {names[i] if i < len(names) else f"gradient {i}": one for i, one in enumerate(listed)}
+    if len(listed) > len(names):
+        raise _mismatch(
+            f"{len(listed)} gradients for {len(names)} variables: gradient {len(names)} has no variable",
+            f"gradient {len(names)}",
+            f"{len(names)} gradients for {len(names)} variables",
+            f"{len(listed)} gradients",
+            "give the optimizer the variables that the gradients were taken of",
+        )
+    return of, dict(zip(names, listed, strict=False))
 
 
 def _is_slices(gradient: Any) -> bool:
@@ -165,7 +173,7 @@ def check_gradients(variables: Mapping[str, Any] | Iterable[Any], gradients: Map
     Raises:
         Mismatch: names the variable and both sides.
     """
-    if isinstance(variables, Mapping) or isinstance(gradients, Mapping):
+    if hasattr(variables, "items") or hasattr(gradients, "items"):
         require_mapping("variables", "names to arrays", variables)
         require_mapping("gradients", "names to arrays", gradients)
         _check_named(variables, gradients)  # type: ignore[arg-type]

@@ -97,7 +97,7 @@
  * slots. */
 #define FOREIGN_MAX_GRAPH   67108864u
 #define FOREIGN_MAX_OBJECTS 1000000u
-/* A SavedModel of TensorFlow: bytes of saved_model.pb; of all its graphs functions, nodes, links
+/* A SavedModel of TensorFlow: bytes of saved_model.pb; functions, nodes of all its graphs, links
  * between nodes and calls of functions; signatures, their inputs and outputs, and the dimensions of
  * one; how many links are followed from all signatures together. */
 #define FOREIGN_MAX_SAVED_MODEL     268435456u

@@ -114,7 +114,7 @@ def check_scope(
     raise _mismatch(
         f"{noun} made outside of the scope of {name}: {_listed(outside)}",
         outside[0],
-        f"{len(looked)} variables made in the scope, for {strategy.num_replicas_in_sync} replicas",
+        f"all {len(looked)} made in the scope, for {strategy.num_replicas_in_sync} replicas",
         f"{len(outside)} made outside",
         f"make {' and '.join(of)} inside of `with strategy.scope():`, and build or load them there",
     )
@@ -143,16 +143,17 @@ def check_optimizer(optimizer: Any, model: Any) -> None:
         )
     if not getattr(inner, "built", True):
         return
-    known_ids, wanted_ids = {id(one) for one in known}, {id(one) for one in wanted}
+    known_ids = {id(one) for one in known}
+    its_own = {id(one) for one in (*wanted, *(getattr(model, "variables", None) or ()))}  # those that are frozen, too
     missing = [_name(one) for one in wanted if id(one) not in known_ids]
-    left = [_name(one) for one in known if id(one) not in wanted_ids]
+    left = [_name(one) for one in known if id(one) not in its_own]
     if not missing and not left:
         return
     parts = []
     if missing:
         parts.append(f"it was not built for {_listed(missing)}")
     if left:
-        parts.append(f"the model does not train {_listed(left)}")
+        parts.append(f"the model has no {_listed(left)}")
     raise _mismatch(
         f"the optimizer {type(inner).__name__} knows {len(known)} variables, the model trains {len(wanted)}: "
         + "; ".join(parts),

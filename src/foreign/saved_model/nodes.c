@@ -15,7 +15,8 @@ static int compare_nodes(const void *left, const void *right) {
     return order != 0 ? order : (a->body.bytes > b->body.bytes) - (a->body.bytes < b->body.bytes);
 }
 
-uint32_t saved_model_find_node(const saved_model *m, const saved_function *in, bundle_text tensor) {
+uint32_t saved_model_find_node(const saved_model *m, bundle_text tensor) {
+    const saved_function *in = &m->functions[0];
     bundle_text name = tensor;
     if (name.n > 0 && name.bytes[0] == '^') {
         name = (bundle_text){name.bytes + 1, name.n - 1};
@@ -182,9 +183,8 @@ static pawl_status link_node(saved_model *m, saved_node *node, pawl_error *err) 
         if (!more) {
             break;
         }
-        if (f.number == 3) {
-            const saved_function *in = &m->functions[node->function];
-            TRY(saved_model_add_link(m, saved_model_find_node(m, in, f.text), err));
+        if (f.number == 3 && node->function == 0) {
+            TRY(saved_model_add_link(m, saved_model_find_node(m, f.text), err));
         } else if (f.number == 5) {
             TRY(saved_map_entry(m, f.text, &key, &value, err));
             TRY(call_functions(m, value, err));
@@ -195,37 +195,12 @@ static pawl_status link_node(saved_model *m, saved_node *node, pawl_error *err) 
     return PAWL_OK;
 }
 
-/* FunctionDef: ret 4, control_ret 6. */
-static pawl_status link_results(saved_model *m, saved_function *in, pawl_error *err) {
-    cursor c = saved_message(m, in->body);
-    proto_field f;
-    bool more = true;
-    in->root = (uint32_t)m->link_count;
-    for (;;) {
-        bundle_text key;
-        bundle_text value;
-        TRY(saved_next_bytes(&c, &f, &more, err));
-        if (!more) {
-            break;
-        }
-        if (f.number == 4 || f.number == 6) {
-            TRY(saved_map_entry(m, f.text, &key, &value, err));
-            TRY(saved_model_add_link(m, saved_model_find_node(m, in, value), err));
-        }
-    }
-    in->root_count = (uint32_t)(m->link_count - in->root);
-    return PAWL_OK;
-}
-
 pawl_status saved_model_decode_nodes(saved_model *m, pawl_error *err) {
     for (size_t i = 0; i < m->function_count; i++) {
         TRY(add_nodes(m, (uint32_t)i, err));
     }
     for (size_t i = 0; i < m->node_count; i++) {
         TRY(link_node(m, &m->nodes[i], err));
-    }
-    for (size_t i = 1; i < m->function_count; i++) {
-        TRY(link_results(m, &m->functions[i], err));
     }
     return PAWL_OK;
 }

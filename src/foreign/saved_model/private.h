@@ -28,8 +28,8 @@ pawl_status saved_map_entry(const saved_model *m, bundle_text entry, bundle_text
 
 /* The nodes of all functions, which are sorted and have their bodies. */
 pawl_status saved_model_decode_nodes(saved_model *m, pawl_error *err) PAWL_MUST_CHECK;
-/* NOWHERE: there is none. `tensor`: "name", "name:0", "name:out:0", "^name". */
-uint32_t saved_model_find_node(const saved_model *m, const saved_function *in, bundle_text tensor);
+/* A node of the graph itself; NOWHERE: there is none. `tensor`: "name", "name:0", "^name". */
+uint32_t saved_model_find_node(const saved_model *m, bundle_text tensor);
 pawl_status saved_model_add_link(saved_model *m, uint32_t node, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- signatures.c --------------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ typedef struct saved_node {
     bundle_text name, op;
     bundle_text body; /* a message NodeDef */
     uint32_t function;
-    uint32_t link, link_count; /* nodes that it takes its inputs from, in `links` */
+    uint32_t link,
+        link_count; /* of the graph itself: nodes that it has its inputs from, in `links` */
     uint32_t call, call_count; /* functions that its attributes name, in `calls` */
     bool op_is_function;       /* of the library: it is called, too */
 } saved_node;
@@ -35,7 +36,6 @@ typedef struct saved_node {
 typedef struct saved_function {
     bundle_text name, body;
     uint32_t node, node_count; /* ascending by name */
-    uint32_t root, root_count; /* nodes that what it returns, or does, comes from; in `links` */
 } saved_function;
 
 typedef struct saved_input {

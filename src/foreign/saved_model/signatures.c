@@ -79,7 +79,7 @@ static pawl_status decode_input(saved_model *m, bundle_text name, bundle_text in
             break;
         }
         if (f.number == 1 && f.wire == 2) {
-            input.node = saved_model_find_node(m, &m->functions[0], f.text);
+            input.node = saved_model_find_node(m, f.text);
         } else if (f.number == 2 && f.wire == 0) {
             input.type = f.value < UINT32_MAX ? (uint32_t)f.value : 0;
         } else if (f.number == 3 && f.wire == 2) {
@@ -102,7 +102,7 @@ static int compare_inputs(const void *left, const void *right) {
 /* ---- outputs -------------------------------------------------------------------------------- */
 
 static pawl_status add_root(saved_model *m, bundle_text tensor, pawl_error *err) {
-    return saved_model_add_link(m, saved_model_find_node(m, &m->functions[0], tensor), err);
+    return saved_model_add_link(m, saved_model_find_node(m, tensor), err);
 }
 
 /* The tensors of a SparseTensor: CooSparse has three names. */

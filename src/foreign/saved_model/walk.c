@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which nodes a signature of a SavedModel reaches: from its outputs against the direction of the
- * graph, and into the functions that are called on the way, whose nodes are reached from what they
- * return and from what they do besides. Saving, restoring and initializing are in the same graph,
- * but no signature leads there.
+ * graph, and all those of the functions that are called on the way, for XLA compiles a function
+ * with what nothing in it needs. Saving, restoring and initializing are in the same graph, but no
+ * signature leads there.
  */
 #include "foreign/saved_model/private.h"
 
@@ -15,30 +15,42 @@ typedef struct walk {
     uint64_t *visits;
 } walk;
 
-static pawl_status push(walk *w, uint32_t first, uint32_t count, pawl_error *err) {
+static pawl_status count_visits(walk *w, uint32_t count, pawl_error *err) {
     *w->visits += count;
     if (*w->visits > FOREIGN_MAX_MODEL_VISITS) {
         return error_set(err, PAWL_ELIMIT,
                          "the signatures of the SavedModel lead over more than %u links",
                          FOREIGN_MAX_MODEL_VISITS);
     }
+    return PAWL_OK;
+}
+
+static void push(walk *w, uint32_t node) {
+    if (w->node_seen[node] == 0) {
+        w->node_seen[node] = 1;
+        w->stack[w->depth++] = node;
+    }
+}
+
+static pawl_status push_linked(walk *w, uint32_t link, uint32_t count, pawl_error *err) {
+    TRY(count_visits(w, count, err));
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t node = w->m->links[first + i];
-        if (w->node_seen[node] == 0) {
-            w->node_seen[node] = 1;
-            w->stack[w->depth++] = node;
-        }
+        push(w, w->m->links[link + i]);
     }
     return PAWL_OK;
 }
 
 static pawl_status enter_calls(walk *w, const saved_node *node, pawl_error *err) {
-    *w->visits += node->call_count;
+    TRY(count_visits(w, node->call_count, err));
     for (uint32_t i = 0; i < node->call_count; i++) {
         uint32_t called = w->m->calls[node->call + i];
+        const saved_function *f = &w->m->functions[called];
         if (w->function_seen[called] == 0) {
             w->function_seen[called] = 1;
-            TRY(push(w, w->m->functions[called].root, w->m->functions[called].root_count, err));
+            TRY(count_visits(w, f->node_count, err));
+            for (uint32_t n = 0; n < f->node_count; n++) {
+                push(w, f->node + n);
+            }
         }
     }
     return PAWL_OK;
@@ -66,10 +78,10 @@ pawl_status saved_model_walk(const saved_model *m, const saved_signature *signat
             node_seen[fed] = 1;
         }
     }
-    TRY(push(&w, signature->root, signature->root_count, err));
+    TRY(push_linked(&w, signature->root, signature->root_count, err));
     while (w.depth > 0) {
         const saved_node *node = &m->nodes[w.stack[--w.depth]];
-        TRY(push(&w, node->link, node->link_count, err));
+        TRY(push_linked(&w, node->link, node->link_count, err));
         if (visit(context, node)) {
             TRY(enter_calls(&w, node, err));
         }
