@@ -74,11 +74,16 @@ class _Findings:
         if sizes.batch % self._replicas != 0:
             advice = f"make batches of a multiple of {self._replicas}"
             self.tell("J01", f"batches of {sizes.batch} are not divided evenly by {self._replicas} replicas", advice)
+        if sizes.batches == 0:
+            text = f"{_count(sizes.examples or 0)} make no batch of {sizes.batch}, and what does not is dropped"
+            self.tell("J01", text, "make smaller batches", "error")
         if sizes.last is None or sizes.last == sizes.batch:
             return
         which = "the last batch" if sizes.batches is None else f"batch {sizes.batches - 1}, the last one,"
         of = "" if sizes.examples is None else f": {sizes.examples} examples in batches of {sizes.batch}"
         text = f"{which} has {_count(sizes.last)}, the others have {sizes.batch}{of}"
+        if sizes.batches == 1:
+            text = f"the only batch has {_count(sizes.last)}, not {sizes.batch}"
         if sizes.last < self._replicas:
             without = self._replicas - sizes.last
             verb = "gets" if without == 1 else "get"
@@ -180,11 +185,11 @@ def _tf_sizes(dataset: Any) -> tuple[_Sizes | None, str]:
         step = before
     batch, drops = _number(step._batch_size), bool(_number(step._drop_remainder))
     examples = _number(step._input_dataset.cardinality())
+    if examples >= 0:
+        return _divided(examples, batch, drops), ""
     if drops or examples == -1:  # without end
         return _Sizes(batch, batch, None, None), ""
-    if examples < 0:
-        return None, "how many examples there are is not known before they are read"
-    return _divided(examples, batch, drops), ""
+    return None, "how many examples there are is not known before they are read"
 
 
 def _look_at_tf(dataset: Any, found: _Findings, read: Read | None) -> None:
