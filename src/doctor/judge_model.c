@@ -312,7 +312,7 @@ static pawl_status judge_signature(judging *j, uint64_t *visits) {
 
 static pawl_status judge_signatures(judging *j, size_t *signatures) {
     uint64_t visits = 0;
-    for (size_t i = 0; i < j->model->signature_count; i++) {
+    for (size_t i = 0; i < j->model->signature_count && j->untold == 0; i++) {
         j->signature = &j->model->signatures[i];
         if (!is_of_tensorflow(j->signature->name)) {
             TRY(judge_signature(j, &visits));
@@ -330,7 +330,8 @@ static void tell_end(judging *j, size_t signatures) {
                     j->model->node_count);
     } else if (j->untold > 0) {
         doctor_tell(j->x, "J07", PAWL_SEVERITY_WARNING, NULL,
-                    "%zu more findings like these are not told", j->untold);
+                    "there is more like this, which is not told: %zu %s been looked at", signatures,
+                    signatures > 1 ? "signatures have" : "signature has");
     } else if (j->told == 0) {
         doctor_tell(j->x, "ok", PAWL_SEVERITY_NOTE, NULL,
                     "the SavedModel, with %zu %s, reaches %" PRIu64 " %s: all have XLA kernels in "

@@ -106,7 +106,7 @@
 #define FOREIGN_MAX_MODEL_LINKS     8000000u
 #define FOREIGN_MAX_MODEL_INPUTS    100000u
 #define FOREIGN_MAX_MODEL_NDIM      254u
-#define FOREIGN_MAX_MODEL_VISITS    100000000u
+#define FOREIGN_MAX_MODEL_VISITS    10000000u
 /* Bytes of a block of the index of a tensor bundle, decompressed: TensorFlow's have 256 KiB. */
 #define FOREIGN_MAX_BUNDLE_BLOCK 33554432u
 
