@@ -32,18 +32,19 @@ static const char next_op[] =
 static const char next_text[] =
     "turn text into numbers before the model (tf.data), and export a signature that takes these";
 
-/* A node that cannot be compiled, and why. */
+/* Nodes of one op that cannot be compiled for one reason: the first of them, and how many more. */
 typedef struct site {
     const saved_node *node;
     node_verdict verdict;
+    uint64_t others;
 } site;
 
 typedef struct judging {
     examination *x;
     const saved_model *model;
     const saved_signature *signature;
-    site *sites;
-    size_t count, room;
+    site sites[MAX_TOLD];
+    size_t count;
     const saved_node *first_double;
     uint64_t doubles, nodes;
     size_t told, untold;
@@ -166,14 +167,34 @@ static void judge_input(judging *j, const saved_input *input) {
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-static bool add_site(judging *j, const saved_node *node, const node_verdict *verdict) {
-    pawl_status status = vec_reserve(&j->sites, &j->room, j->count + 1, sizeof(site), j->err);
-    if (status != PAWL_OK) {
-        j->status = status;
-        return false;
+/* Of one op, for one reason. */
+static int compare_reasons(const site *a, const site *b) {
+    int order = bundle_text_compare(a->node->op, b->node->op);
+    if (order == 0) {
+        order = (a->verdict.kind > b->verdict.kind) - (a->verdict.kind < b->verdict.kind);
     }
-    j->sites[j->count++] = (site){.node = node, .verdict = *verdict};
-    return true;
+    if (order == 0) {
+        order = bundle_text_compare(a->verdict.attribute, b->verdict.attribute);
+    }
+    return order != 0 ? order
+                      : (a->verdict.type > b->verdict.type) - (a->verdict.type < b->verdict.type);
+}
+
+/* Few are kept, as few are told: so each is found by looking at all. */
+static void add_site(judging *j, const site *found) {
+    for (size_t i = 0; i < j->count; i++) {
+        site *s = &j->sites[i];
+        if (compare_reasons(s, found) == 0) {
+            s->node = found->node < s->node ? found->node : s->node;
+            s->others++;
+            return;
+        }
+    }
+    if (j->count < MAX_TOLD) {
+        j->sites[j->count++] = *found;
+    } else {
+        j->untold++;
+    }
 }
 
 static bool visit_node(void *context, const saved_node *node) {
@@ -193,28 +214,14 @@ static bool visit_node(void *context, const saved_node *node) {
     if (verdict.doubles && (j->first_double == NULL || node < j->first_double)) {
         j->first_double = node;
     }
-    return verdict.kind == NODE_FINE ||
-           (add_site(j, node, &verdict) && verdict.kind != NODE_WITHOUT_KERNEL);
-}
-
-/* Of one op, for one reason. */
-static int compare_reasons(const site *a, const site *b) {
-    int order = bundle_text_compare(a->node->op, b->node->op);
-    if (order == 0) {
-        order = (a->verdict.kind > b->verdict.kind) - (a->verdict.kind < b->verdict.kind);
+    if (verdict.kind != NODE_FINE) {
+        add_site(j, &(site){.node = node, .verdict = verdict});
     }
-    if (order == 0) {
-        order = bundle_text_compare(a->verdict.attribute, b->verdict.attribute);
-    }
-    return order != 0 ? order
-                      : (a->verdict.type > b->verdict.type) - (a->verdict.type < b->verdict.type);
+    return verdict.kind != NODE_WITHOUT_KERNEL;
 }
 
 static int compare_sites(const void *left, const void *right) {
-    const site *a = left;
-    const site *b = right;
-    int order = compare_reasons(a, b);
-    return order != 0 ? order : (a->node > b->node) - (a->node < b->node);
+    return compare_reasons(left, right);
 }
 
 /* "node while/PyFunc in function while_cond_9; 2 more such nodes" */
@@ -240,10 +247,10 @@ static const char *next_for_op(bundle_text op) {
     return next_op;
 }
 
-static void tell_site(judging *j, const site *s, uint64_t others) {
+static void tell_site(judging *j, const site *s) {
     char place[512];
     char room[32];
-    place_words(place, sizeof(place), j, s->node, others);
+    place_words(place, sizeof(place), j, s->node, s->others);
     if (!may_tell(j)) {
         return;
     }
@@ -264,15 +271,11 @@ static void tell_site(judging *j, const site *s, uint64_t others) {
 }
 
 static void tell_sites(judging *j) {
-    size_t end;
     if (j->count > 0) {
         qsort(j->sites, j->count, sizeof(*j->sites), compare_sites);
     }
-    for (size_t i = 0; i < j->count; i = end) {
-        for (end = i + 1; end < j->count && compare_reasons(&j->sites[i], &j->sites[end]) == 0;) {
-            end++;
-        }
-        tell_site(j, &j->sites[i], end - i - 1);
+    for (size_t i = 0; i < j->count; i++) {
+        tell_site(j, &j->sites[i]);
     }
 }
 
@@ -342,12 +345,13 @@ static void tell_end(judging *j, size_t signatures) {
 }
 
 pawl_status doctor_judge_model(examination *x, const saved_model *model, pawl_error *err) {
-    judging j = {.x = x, .model = model, .err = err, .status = PAWL_OK};
+    AUTOFREE judging *j = mem_calloc(1, sizeof(*j));
     size_t signatures = 0;
-    pawl_status status = judge_signatures(&j, &signatures);
-    mem_free(j.sites);
-    if (status == PAWL_OK) {
-        tell_end(&j, signatures);
+    if (j == NULL) {
+        return error_nomem(err, sizeof(*j));
     }
-    return status;
+    *j = (judging){.x = x, .model = model, .err = err, .status = PAWL_OK};
+    TRY(judge_signatures(j, &signatures));
+    tell_end(j, signatures);
+    return PAWL_OK;
 }
