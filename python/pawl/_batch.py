@@ -122,30 +122,43 @@ def _of_objects(value: Any) -> BatchEntry:
     return _no_array("ragged" if any(hasattr(kind, "__len__") for kind in kinds) else "of Python objects")
 
 
+def of_tensorflow(value: Any) -> bool:
+    """An array of TensorFlow, which DLPack is not asked for."""
+    return type(value).__module__.startswith("tensorflow.")
+
+
+def _of_typed(value: Any, dtype: Any, shape: Any) -> BatchEntry | None:
+    """By the name of its type; None: the array has to say it in its own way."""
+    word = _name_of_dtype(dtype)
+    if word == "string" or word.startswith(("str", "bytes")):
+        return _no_array("text")
+    if word == "object":
+        return _of_objects(value)
+    known = Dtype.F64 if word == "complex128" else _DTYPE_OF.get(word)
+    if known is None:
+        return _no_array(f"of type {word}") if of_tensorflow(value) else None
+    if getattr(shape, "rank", 0) is None:  # of a TensorShape
+        return _no_array("of an unknown number of dimensions")
+    parts = (2,) if word == "complex128" else ()  # as memory_of has it
+    return BatchEntry(known, (*(None if one is None else int(one) for one in shape), *parts))
+
+
 def describe(name: str, value: Any) -> BatchEntry:
     """What `value` is: an array of any library, a spec of TensorFlow, text, a list."""
     if isinstance(value, (str, bytes)):
         return _no_array("text")
     if isinstance(value, (list, tuple)):
         return _of_list(value)
+    if isinstance(value, (bool, int, float)) or value is None:
+        return _no_array(f"{value!r}, no array")
     kind = _kind_of(value)
     if kind is not None:
         return _no_array(kind)
-    if isinstance(value, (bool, int, float)) or value is None:
-        return _no_array(f"{value!r}, no array")
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is not None and shape is not None and not isinstance(value, Memory):
-        word = _name_of_dtype(dtype)
-        if word == "string" or word.startswith(("str", "bytes")):
-            return _no_array("text")
-        if word == "object":
-            return _of_objects(value)
-        known = _DTYPE_OF.get(word)
-        rank = getattr(shape, "rank", 0)  # of a TensorShape; None: unknown
-        if known is not None and rank is None:
-            return _no_array("of an unknown number of dimensions")
-        if known is not None:
-            return BatchEntry(known, tuple(None if one is None else int(one) for one in shape))
+        typed = _of_typed(value, dtype, shape)
+        if typed is not None:
+            return typed
     try:
         memory = memory_of(name, value)
     except UsageError:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from . import _abi
 from ._abi import Dtype, Status
-from ._batch import BatchEntry, as_arrays, describe, entries_of, words_of
+from ._batch import BatchEntry, as_arrays, describe, entries_of, of_tensorflow, words_of
 from ._error import Mismatch, UsageError, check, decode, error_handle
 from ._handle import Handle, require_mapping, text_bytes, whole_number
 from ._library import lib
@@ -156,7 +156,10 @@ def _check_slices(name: str, variable: BatchEntry, gradient: Any) -> BatchEntry:
 
 def _with_data(name: str, gradient: Any) -> tuple[BatchEntry, int]:
     """A gradient, and where its elements are; some address where it has none."""
-    memory = memory_of(name, gradient)
+    entry = describe(name, gradient)
+    if entry.dtype is None:  # which the library refuses by name
+        return entry, 0
+    memory = memory_of(name, gradient.numpy() if of_tensorflow(gradient) else gradient)
     if memory.strides is not None and memory.address:
         raise UsageError(f"{name}: its elements are not dense and row-major; make it contiguous first")
     return BatchEntry(memory.dtype, memory.shape, memory=memory), memory.address

@@ -91,6 +91,31 @@ class InKeras(support.InDirectory):
             found="1 NaN, 0 infinite",
         )
 
+    def test_what_is_no_array_j05(self):
+        """DLPack ends the process when it is asked for text."""
+        variants = tf.raw_ops.TensorListReserve(element_shape=-1, num_elements=1, element_dtype=tf.float32)
+        for gradient, words in (
+            (tf.fill((10, 4), "a"), "gradient `m/d/kernel` is text, no array"),
+            (tf.ragged.constant([[1.0], [2.0, 3.0]]), "gradient `m/d/kernel` is ragged, no array"),
+            (variants, "gradient `m/d/kernel` is of type variant, no array"),
+        ):  # fmt: skip
+            with self.subTest(words), self.assertRaises(pawl.UsageError) as caught:
+                pawl.check_gradients(self.variables, [gradient, *self.good[1:]])
+            self.assertEqual((caught.exception.attempt, caught.exception.entry), (words, "m/d/kernel"))
+
+    def test_types_that_have_no_numpy(self):
+        for dtype in (
+            tf.bfloat16,
+            tf.dtypes.experimental.float8_e4m3fn,
+            tf.dtypes.experimental.float8_e5m2,
+            tf.bool,
+            tf.int8,
+            tf.complex128,
+        ):
+            value = tf.cast(tf.ones((2, 3)), dtype)
+            with self.subTest(dtype.name):
+                self.assertIsNone(pawl.check_gradients({"v": tf.Variable(value)}, {"v": value}))
+
     def test_variables_of_one_name(self):
         """Both are called v, so the second is told apart by its number."""
         one, other = tf.Variable([1.0, 2.0], name="v"), tf.Variable([1.0, 2.0], name="v")
