@@ -62,6 +62,11 @@ static void make_request(request *q, const arguments *args, const doctor_rank *r
 
 /* ---- one process, or rank 0 ----------------------------------------------------------------- */
 
+typedef struct told {
+    output *out;
+    bool job; /* findings are of what a job runs (J..), not of where it saves */
+} told;
+
 static void on_finding(void *context, const pawl_finding *finding) {
     doctor_put(context, finding);
 }

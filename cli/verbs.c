@@ -313,14 +313,17 @@ const verb verbs[] = {
             "Leaves nothing behind. Every finding has an id of the failure catalogue.\n"
             "Started on all ranks by mpirun, srun, torchrun or the like, it also finds out whether "
             "they see the same directory: rank 0 prints what all of them found, and its exit code "
-            "is "
-            "that of all; the others print only what could not reach it. The first line names the "
-            "launcher.",
+            "is that of all; the others print only what could not reach it. The first line names "
+            "the launcher.\n"
+            "Of a SavedModel of TensorFlow (its directory, or saved_model.pb) it says instead, "
+            "signature by signature, what an accelerator could not run: dimensions that are "
+            "unknown, and nodes whose op or type XLA has no kernel for. The model is only read.",
         .operands = {{OPERAND_RUN_STEP, "PATH[@STEP]", false}},
         .options = COMMON | OPTION_NEED | OPTION_GROUP | OPTION_DOCTOR | OPTION_RENAME,
         .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"},
                      {"pawl doctor --model new.json runs/7",
                       "what would restoring the newest checkpoint into that model report?"},
+                     {"pawl doctor export/1", "could an accelerator run this SavedModel?"},
                      {"mpirun -n 4 pawl doctor runs/7", "do four ranks see the same runs/7?"},
                      {"ssh host1 pawl doctor --rank 1 --ranks 2 --launch try1 /data/runs/7",
                       "the same without a launcher; start rank 0 at the same time"},

@@ -86,7 +86,7 @@ typedef struct example {
 } example;
 
 #define MAX_OPERANDS 3
-#define MAX_EXAMPLES 5
+#define MAX_EXAMPLES 6
 
 typedef struct verb {
     const char *name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pawl/doctor.h: explains, before a job starts, whether a path can be saved to and how fast,
- * whether a checkpoint is whole and fits a model, and what the machine has for both. docs/doctor.md
- * lists what is looked at.
+ * whether a checkpoint is whole and fits a model, what the machine has for both, and what of a
+ * SavedModel an accelerator could not run. docs/doctor.md lists what is looked at.
  */
 #ifndef PAWL_DOCTOR_H
 #define PAWL_DOCTOR_H
@@ -76,6 +76,11 @@ typedef struct pawl_doctor_options {
  * S10; and what else `parts` names. With PAWL_DOCTOR_CHECKPOINT the path may be a checkpoint of any
  * format; of one of another tool only that is looked at, and nothing is written beside it. With a
  * group of many ranks rank 0 alone looks at PROBE and CHECKPOINT.
+ *
+ * If the path is a SavedModel of TensorFlow, its directory or saved_model.pb, and one process asks,
+ * it explains instead what an accelerator could not run, signature by signature, and writes
+ * nothing: inputs with unknown dimensions (J03), ops and types that XLA has no kernel for (J07);
+ * R08 and R14 where it cannot be read.
  *
  * Calls `each` (may be NULL) for each finding, on the caller's thread; text lives until it returns.
  * PAWL_OK whenever it could look, whatever it found; `*worst` (may be NULL) is the highest

@@ -27,6 +27,7 @@ from ._checkpoint import (
     verify,
 )
 from ._convert import Conversion, Converted, convert, formats
+from ._dataset import check_dataset
 from ._diff import Comparison, Difference, Distances, diff
 from ._doctor import Finding, Findings, doctor
 from ._entry import Entry
@@ -107,6 +108,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "check_data_position",
+    "check_dataset",
     "check_gradients",
     "convert",
     "diff",

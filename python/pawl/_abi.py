@@ -588,6 +588,7 @@ class Array(ctypes.Structure):
         ("ndim", c_int),
         ("shape", POINTER(c_int64)),
         ("data", c_void_p),
+        ("instead", c_char_p),
     ]
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Examines a path, one question after the other. */
 #include "doctor/examination.h"
+#include "doctor/saved_model.h"
 #include "path/path.h"
 
 #include <stdio.h>
@@ -191,6 +192,9 @@ static void examine_there(examination *x) {
             doctor_examine_same_directory(x, NULL, false);
         }
         return;
+    }
+    if (x->ranks->world_size == 1 && doctor_saved_model(x)) {
+        return; /* a job reads it, and saves elsewhere */
     }
     if (leads(x) && x->ranks->world_size == 1 && doctor_wants(x, PAWL_DOCTOR_CHECKPOINT)) {
         doctor_find_foreign(x);

@@ -504,10 +504,11 @@ static void check(void) {
     static const int64_t shape[] = {2};
     static const float numbers[] = {1, 2};
     pawl_batch_check *batches = NULL;
-    pawl_array arrays[2] = {{.name = "a", .dtype = PAWL_F32, .ndim = 1, .shape = shape},
-                            {.name = "b", .dtype = PAWL_F32, .ndim = 1, .shape = shape}};
-    LAST_pawl_array(&arrays[0], numbers);
-    LAST_pawl_array(&arrays[1], numbers);
+    pawl_array arrays[2] = {
+        {.name = "a", .dtype = PAWL_F32, .ndim = 1, .shape = shape, .data = numbers},
+        {.name = "b", .dtype = PAWL_F32, .ndim = 1, .shape = shape, .data = numbers}};
+    LAST_pawl_array(&arrays[0], NULL);
+    LAST_pawl_array(&arrays[1], NULL);
     ADD_pawl_array(&arrays[1]);
     must("check", pawl_batch_check_new(&batches, err));
     must("batch", pawl_batch_check_next(batches, arrays, 2, sizeof(pawl_array), err));
