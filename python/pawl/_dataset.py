@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from ._abi import Dtype
 from ._batch import BatchEntry, entries_of, words_of
 from ._check import BatchCheck
-from ._checkpoint import Finding
+from ._doctor import Finding
 from ._error import Mismatch, UsageError
 
 #: Batches that are read at the beginning.
@@ -51,7 +51,7 @@ class _Findings:
         self._drop = drop
 
     def tell(self, identity: str, text: str, advice: str | None, severity: str = "warning") -> None:
-        self.found.append(Finding(identity, severity, text, advice))
+        self.found.append(Finding(identity, severity, text, advice, part="job"))
 
     def entries(self, entries: Mapping[str, BatchEntry]) -> None:
         """J02: text, ragged and sparse entries, F64; J03: dimensions that are unknown, but for the first."""
@@ -130,7 +130,7 @@ class _Findings:
 
     def end(self, what: str) -> list[Finding]:
         """All of it, or that all is well."""
-        return self.found or [Finding("ok", "note", what, None)]
+        return self.found or [Finding("ok", "note", what, None, part="job")]
 
 
 _NO_ARRAY = "a batch is made of arrays of one dtype and one shape"

@@ -173,15 +173,13 @@ def doctor(
 ) -> Findings:
     """Finds out what keeps a job from saving at `path`, or from restoring what is there; leaves nothing behind.
 
-    Of a SavedModel of TensorFlow it finds out instead what an accelerator could not run: inputs with unknown dimensions
-    (J03), ops and types that XLA has no kernel for (J07).
-
     ::
 
         print(pawl.doctor("runs/a", need_bytes=40 << 30, model=state))
 
     Args:
-        path: a run, which need not exist yet, a checkpoint of any format, or a SavedModel.
+        path: a run, which need not exist yet, or a checkpoint of any format; or a SavedModel of TensorFlow, of which is
+            found out instead what an accelerator could not run (J03, J07).
         need_bytes: size of a future checkpoint [that of the newest one].
         model: what would be restored into, of which nothing is changed: a `State`, or its entries by their names; the
             path of a checkpoint of any format; or that of a ``.json`` file of names, shapes and dtypes.
