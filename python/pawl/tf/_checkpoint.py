@@ -15,7 +15,7 @@ from .._abi import Difference
 from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
-from .._error import Damaged, Error, UsageError
+from .._error import Damaged, Error, NotFound, UsageError
 from .._report import Report
 from .._run import Run
 from .._state import State
@@ -238,6 +238,14 @@ def committed(run: str) -> list[int]:
         return sorted(info.step for info in ls(run) if info.status == "committed")
     except Error:
         return []
+
+
+def has_checkpoints(run: str) -> bool:
+    """Has it steps that were committed once, damaged or not?"""
+    try:
+        return any(info.status != "unfinished" for info in ls(run))
+    except NotFound:
+        return False
 
 
 def newest_step(run: str) -> int:

@@ -15,12 +15,11 @@ from typing import Any
 import tensorflow
 
 from .._checkpoint import Checkpoint as Opened
-from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, Error, NotFound, UsageError
 from .._handle import close_after
 from .._run import Run, SaveStats
-from ._checkpoint import Checkpoint, Restored, committed, newest_step, restored, step_path
+from ._checkpoint import Checkpoint, Restored, committed, has_checkpoints, newest_step, restored, step_path
 from ._values import hold
 
 logger = logging.getLogger("pawl.tf")
@@ -283,7 +282,7 @@ class CheckpointManager:
         try:
             return self.restore(**policies).path
         except NotFound:
-            if any(info.status != "unfinished" for info in ls(self.directory)):
+            if has_checkpoints(self.directory):
                 raise
         if self._init_fn is not None:
             self._init_fn()

@@ -25,7 +25,7 @@ print(pawl.tf.Checkpoint(model=model, optimizer=model.optimizer).save(sys.argv[1
 
 class Objects(InDirectory):
     def both_ways(self, make, change, look):
-        """Saves what `change` has made of an object of `make`; what `look` sees of a new one that it is restored into."""
+        """Saves what `change` has made of an object of `make`; a new one looks the same when it is restored."""
         one = make()
         change(one)
         expected = look(one)
@@ -165,7 +165,7 @@ class Objects(InDirectory):
         with pawl.open(self.run_path) as saved:
             self.assertEqual((list(saved), np.asarray(saved["step"]).item()), (["more", "step"], 2))
         with self.assertRaises(AttributeError):
-            checkpoint.nothing
+            print(checkpoint.nothing)
 
 
 class Models(InDirectory):
