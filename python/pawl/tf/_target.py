@@ -14,7 +14,7 @@ from .._state import Box, State, Tensor
 from . import _opaque
 from ._graph import Leaf, Names, join, key_of
 from ._optimizers import hyperparameters, set_hyperparameters
-from ._values import aligned, assign, hold, variable_of
+from ._values import aligned, assign, hold, hold_all, variable_of
 
 #: Types of less than a byte, one element to a byte, as what they are saved.
 _BYTES = {"int2": numpy.int8, "int4": numpy.int8, "uint2": numpy.uint8, "uint4": numpy.uint8}
@@ -80,14 +80,10 @@ def saved_state(names: Names) -> State:
         Unsupported: something that TensorFlow cannot make bytes of, by its name.
     """
     leaves = [leaf for leaf in names.all_leaves() if leaf.name]
+    tensors = [leaf for leaf in leaves if leaf.kind != "opaque"]
+    held = iter(hold_all([(leaf.name, part) for leaf in tensors for part in parts_of(leaf)]))
     state = State()
-    state.update(
-        {
-            leaf.name: _tensor(leaf, [hold(part) for part in parts_of(leaf)], leaf.what)
-            for leaf in leaves
-            if leaf.kind != "opaque"
-        }
-    )
+    state.update({leaf.name: _tensor(leaf, [next(held) for _ in parts_of(leaf)], leaf.what) for leaf in tensors})
     for leaf in leaves:
         if leaf.kind == "opaque":
             state.set(leaf.name, _opaque.to_bytes(leaf.name, leaf.found), role=leaf.what["role"], per_rank=True)

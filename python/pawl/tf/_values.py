@@ -8,17 +8,22 @@ has two copies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
 import tensorflow
 
 from .._abi import Dtype
+from .._error import UsageError
 from .._memory import Array
 
 #: TensorFlow takes the addresses of its own memory to be multiples of this: the first matrix product of
 #: a tensor that DLPack has brought from elsewhere ends the process otherwise.
 ALIGNMENT = 64
+
+#: So often all variables are read again where some have changed meanwhile.
+_TRIES = 20
 
 #: Types that DLPack, or NumPy's part of it, does not know, and TensorFlow can reinterpret.
 _REINTERPRETED = {
@@ -83,6 +88,10 @@ def is_on_read(variable: Any) -> bool:
     )
 
 
+def _read(variable: Any) -> Any:
+    return tensorflow.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+
+
 def tensor_of(variable: Any) -> Any:
     """The present value as TensorFlow's tensor, which no update changes.
 
@@ -98,7 +107,7 @@ def tensor_of(variable: Any) -> Any:
         return one.read_value()
     # After a sparse update reading would copy; from now on updates do, where somebody holds the value.
     tensorflow.raw_ops.DisableCopyOnRead(resource=handle)
-    return one.value()
+    return _read(one)
 
 
 def hold(variable: Any) -> Any:
@@ -113,9 +122,61 @@ def hold(variable: Any) -> Any:
         numpy.ndarray of the variable's shape. Types that NumPy lacks (bfloat16, float8, int4) are those of
         ml_dtypes; of 4 bits and less each element has a byte. Strings are objects (bytes), which are copied.
     """
-    array = numpy.asarray(tensor_of(variable))
-    array.flags.writeable = False  # NumPy is told of most types only that it may write
+    return _array_of(tensor_of(variable))
+
+
+def _array_of(tensor: Any) -> Any:
+    array = numpy.asarray(tensor)
+    array.flags.writeable = False  # NumPy is told of some types that it may write
     return array
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0]) if array.size > 0 else 0
+
+
+def _in_place(variable: Any) -> Any:
+    """The variable whose memory `hold` gives as it is; None: it makes a copy, or one value of several."""
+    if is_on_read(variable):
+        return None
+    one = replicas_of(variable)[0]
+    if getattr(one, "handle", None) is None or one.dtype == tensorflow.string or "GPU" in one.device:
+        return None
+    return one
+
+
+def hold_all(variables: Sequence[tuple[str, Any]]) -> list[Any]:
+    """`hold` of many: all values that they had at one moment, whatever other threads do.
+
+    All are read, and then it is looked at whether each still has the memory that it had: while that is held,
+    no other value can be in it. What a step of another thread has done by half is not seen: save on the thread
+    that trains, or when it waits.
+
+    Args:
+        variables: with the names of their entries.
+
+    Raises:
+        UsageError: names one that changed each time that they were read.
+    """
+    alone = [_in_place(variable) for _, variable in variables]
+    found = [
+        hold(variable) if one is None else _array_of(_read(one))
+        for (_, variable), one in zip(variables, alone, strict=True)
+    ]
+    moved = ""
+    for _ in range(_TRIES):
+        moved = ""
+        for i, one in enumerate(alone):
+            # It has changed, or reading it copies.
+            if one is not None and _address(numpy.asarray(_read(one))) != _address(found[i]):
+                found[i] = hold(one)
+                moved = variables[i][0]
+        if not moved:
+            return found
+    error = UsageError(f"{moved} changes while it is read for a save: another thread trains")
+    error.entry = moved
+    error.next = "save on the thread that trains, between two steps; writing goes on in the background"
+    raise error
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -209,13 +209,13 @@ class Cut(InDirectory):
         variable = tf.Variable(tf.zeros((1024, 1024)))
         held = []
 
-        def hold(one):
-            array = _hold(one)
-            held.append((address(array), weakref.ref(array)))
-            return array
+        def hold_all(variables):
+            arrays = _hold_all(variables)
+            held.extend((address(array), weakref.ref(array)) for array in arrays)
+            return arrays
 
-        _hold, _target.hold = _target.hold, hold
-        self.addCleanup(setattr, _target, "hold", _hold)
+        _hold_all, _target.hold_all = _target.hold_all, hold_all
+        self.addCleanup(setattr, _target, "hold_all", _hold_all)
         with pawl.tf.CheckpointManager(pawl.tf.Checkpoint(a=variable), self.run_path, 1, **SLOW) as manager:
             manager.save()
             self.assertEqual(held[0][0], address(np.asarray(variable.value())))

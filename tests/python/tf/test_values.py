@@ -2,13 +2,16 @@
 """Held values of variables are snapshots, and memory handed over is never written to."""
 
 import gc
+import threading
 import unittest
 import weakref
 
 import support
 from support import InDirectory, address, np, tf
 
-from pawl.tf._values import aligned, assign, hold
+from pawl import UsageError
+from pawl.tf import _values
+from pawl.tf._values import aligned, assign, hold, hold_all
 
 support.two_devices()
 
@@ -153,6 +156,61 @@ class Snapshot(InDirectory):
         one.scatter_update(tf.IndexedSlices(tf.zeros((1, 16)), [3]))
         self.assert_bits(first, before)
         self.assertEqual(hold(one)[3].tolist(), [0.0] * 16)
+
+
+class Together(InDirectory):
+    def test_many_are_the_variables_own_memory_also_after_sparse_updates(self):
+        many = {str(i): variable(tf.float32, seed=i) for i in range(4)}
+        many["1"].scatter_update(tf.IndexedSlices(tf.ones((1, 16)), [3]))
+        for held, one in zip(hold_all(list(many.items())), many.values(), strict=True):
+            self.assertEqual(address(held), address(hold(one)))
+            self.assertFalse(held.flags.writeable)
+
+    def test_a_variable_that_changes_meanwhile_is_read_again_with_the_others(self):
+        first, second = variable(tf.float32), variable(tf.float32)
+        calls = []
+
+        class Other:  # which another thread would be
+            dtype, device = tf.float32, ""
+
+            @property
+            def handle(self):
+                calls.append(1)
+                if len(calls) == 1:
+                    for one in (first, second):
+                        one.assign_add(tf.ones((16, 16)))
+                return second.handle
+
+        _in_place, _values._in_place = _values._in_place, lambda one: one
+        self.addCleanup(setattr, _values, "_in_place", _in_place)
+        for held in hold_all([("first", first), ("second", Other())]):
+            self.assert_bits(held, some(tf.float32) + 1)
+
+    def test_variables_that_never_rest_are_refused_by_name(self):
+        one = tf.Variable(tf.zeros((4, 4)))
+        stop = threading.Event()
+
+        @tf.function
+        def train():
+            for _ in tf.range(100_000):
+                one.assign_add(tf.ones((4, 4)))
+
+        def go_on():
+            while not stop.is_set():
+                train()
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            while one.numpy()[0, 0] == 0:
+                pass
+            with self.assertRaisesRegex(UsageError, "model/w[0-9]+ changes while it is read") as caught:
+                while True:  # on a machine with one processor a thread may rest for a while
+                    hold_all([(f"model/w{i}", one) for i in range(1000)])
+            self.assertIn("on the thread that trains", caught.exception.next)
+        finally:
+            stop.set()
+            thread.join()
 
 
 class Assigned(InDirectory):
