@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import logging
 import os
 import re
@@ -70,6 +71,22 @@ def split_step(path: str) -> tuple[str, int | None]:
     """The opposite of `step_path`; of another path itself, and None."""
     found = re.fullmatch(r"(.+)@(\d+)", path, re.DOTALL)
     return (found[1], int(found[2])) if found is not None and not os.path.exists(path) else (path, None)
+
+
+def resolved(path: str | os.PathLike[str]) -> str:
+    """An absolute path, whatever the process's directory becomes; what pawl refuses or explains stays as it is."""
+    text = os.fspath(path)
+    return text if not text or text[0] in "~$" or "://" in text or "\0" in text else os.path.abspath(text)
+
+
+def _numbered(path: str, why: NotFound) -> NotFound:
+    """The same failure; where checkpoints of TensorFlow begin with that path, it names the newest of them."""
+    there = [found for found in glob.glob(f"{glob.escape(path)}-*.index") if os.path.isfile(found)]
+    if there:
+        newest = max(there, key=os.path.getmtime).removesuffix(".index")
+        why.found = f"a prefix of TensorFlow: {len(there)} checkpoints begin with it, the newest is {newest}"
+        why.next = f"restore({newest!r})"
+    return why
 
 
 def restored(report: Report, path: str) -> Restored:
@@ -169,7 +186,7 @@ class Checkpoint:
         Returns:
             What `restore` takes: RUN@STEP.
         """
-        path = os.path.abspath(os.fspath(directory))
+        path = resolved(directory)
         with Run(path, framework=f"tensorflow {tensorflow.__version__}", **options) as run:
             number = newest_step(path) + 1 if step is None else step
             self._saves += 1
@@ -200,10 +217,14 @@ class Checkpoint:
             error = UsageError("there is no checkpoint to restore: the path is None")
             error.next = "call restore_or_initialize() of the manager, which begins anew where there is none"
             raise error
-        run, step = split_step(os.path.abspath(os.fspath(path)))
+        run, step = split_step(resolved(path))
         tried: set[int] = set()
         while True:
-            with open_checkpoint(run, step) as opened:
+            try:
+                opening = open_checkpoint(run, step)
+            except NotFound as why:
+                raise _numbered(run, why) from None
+            with opening as opened:
                 try:
                     report = self._restore_opened(opened, policies)
                 except Damaged as why:

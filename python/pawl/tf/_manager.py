@@ -19,7 +19,7 @@ from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, Error, NotFound, UsageError
 from .._handle import close_after
 from .._run import Run, SaveStats
-from ._checkpoint import Checkpoint, Restored, committed, has_checkpoints, newest_step, restored, step_path
+from ._checkpoint import Checkpoint, Restored, committed, has_checkpoints, newest_step, resolved, restored, step_path
 from ._values import hold
 
 logger = logging.getLogger("pawl.tf")
@@ -126,7 +126,7 @@ class CheckpointManager:
         if checkpoint_interval is not None and step_counter is None:
             raise UsageError("checkpoint_interval needs a step_counter, the variable that counts steps")
         self.checkpoint = checkpoint if isinstance(checkpoint, Checkpoint) else _taken_over(checkpoint)
-        self.directory = os.path.abspath(os.fspath(directory))
+        self.directory = resolved(directory)
         self.report: Restored | None = None
         self._interval = checkpoint_interval
         self._step_counter = step_counter
