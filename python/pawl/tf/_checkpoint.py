@@ -164,14 +164,21 @@ class Checkpoint:
             self._names, self._fingerprint = Names(objects), fingerprint
         return self._names
 
-    def state(self) -> State:
+    def variables(self) -> list[Any]:
+        """All variables that are saved, with those of optimizers."""
+        return [leaf.found for leaf in self._current().all_leaves() if leaf.kind != "opaque"]
+
+    def state(self, replicated: bool = False) -> State:
         """The present values, held, with their names: what a save of ``pawl.Run`` takes.
+
+        Args:
+            replicated: all ranks of a group have the same variables, with the same values.
 
         Raises:
             UsageError: a model that is not built; two variables that nothing tells apart.
             Unsupported: what TensorFlow cannot make bytes of, by its name.
         """
-        return saved_state(self._current())
+        return saved_state(self._current(), replicated)
 
     # ---- saving ----
 
@@ -244,13 +251,13 @@ class Checkpoint:
         target.finish()
         return report
 
-    def _target(self, opened: Opened, policies: dict[str, Any]) -> Target:
+    def _target(self, opened: Opened, policies: dict[str, Any], replicated: bool = False) -> Target:
         """What `opened` is restored into."""
         names = self._current()
         if not policies.get("model_only") and build_optimizers(names, opened):
             names = self._current()
         keep = bool(policies.get("model_only")) or policies.get("missing", "error") != "error"
-        return Target(names, opened if is_bundle(opened) else None, keep)
+        return Target(names, opened if is_bundle(opened) else None, keep, replicated)
 
 
 def committed(run: str) -> list[int]:

@@ -20,6 +20,7 @@ from .._error import Damaged, Error, NotFound, UsageError
 from .._handle import close_after
 from .._run import Run, SaveStats
 from ._checkpoint import Checkpoint, Restored, committed, has_checkpoints, newest_step, resolved, restored, step_path
+from ._group import group_of, strategy_of
 from ._values import hold
 
 logger = logging.getLogger("pawl.tf")
@@ -84,6 +85,8 @@ class CheckpointManager:
     Steps of the run are numbered by `step_counter`, or from 1 on, one more than the newest. The newest is the one of
     the greatest number: a job that saves lower numbers than there are is told so in the log.
 
+    With a ``MultiWorkerMirroredStrategy`` all workers make the same calls, and one checkpoint is saved.
+
     Args:
         checkpoint: a `Checkpoint`, or a ``tf.train.Checkpoint``.
         directory: of the run; resolved once.
@@ -133,6 +136,9 @@ class CheckpointManager:
         self._init_fn = init_fn
         self._last_step = last_checkpoint_step
         self._warned = False
+        if "group" not in options:
+            options["group"] = group_of(strategy_of(_variables_of(self.checkpoint)))
+        self._replicated = options["group"] is not None
         self.run = Run(
             self.directory,
             keep_last=max_to_keep,
@@ -208,7 +214,7 @@ class CheckpointManager:
         if step < 0:
             raise UsageError(f"checkpoint_number={step}: a step is 0 or more")
         self._warn_of_newer(step)
-        state = self.checkpoint.state()
+        state = self.checkpoint.state(self._replicated)
         self.run.save(state, step, metrics=metrics, pin=pin)
         del state
         self._let_go.begin()
@@ -253,7 +259,7 @@ class CheckpointManager:
         """
         self.run.fence()
         with self._open(step) as opened:
-            target = self.checkpoint._target(opened, policies)
+            target = self.checkpoint._target(opened, policies, self._replicated)
         report = self.run.restore(target.state, step=step, **policies)
         target.finish()
         path = step_path(self.directory, report.step if report.step is not None else 0)
@@ -301,6 +307,14 @@ class CheckpointManager:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         close_after(error, self.close, self.directory)
+
+
+def _variables_of(checkpoint: Checkpoint) -> list[Any]:
+    """None of a model that is not built yet, and so belongs to no strategy yet."""
+    try:
+        return checkpoint.variables()
+    except UsageError:
+        return []
 
 
 def _taken_over(given: Any) -> Checkpoint:

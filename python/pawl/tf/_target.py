@@ -38,7 +38,7 @@ def _offsets(leaf: Leaf) -> list[int]:
     return found
 
 
-def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str]) -> Tensor:
+def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str], replicated: bool) -> Tensor:
     arrays = [_as_bytes(array) for array in arrays]
     found: Any
     shape: tuple[int, ...] | None
@@ -48,7 +48,14 @@ def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str]) -> Tensor:
         found, shape = boxes, tuple(leaf.found.shape)
     else:
         found, shape = arrays[0], None
-    return Tensor(found, role=what.get("role"), slot_of=what.get("slot_of"), slot=what.get("slot"), shape=shape)
+    return Tensor(
+        found,
+        role=what.get("role"),
+        slot_of=what.get("slot_of"),
+        slot=what.get("slot"),
+        shape=shape,
+        replicated=replicated,
+    )
 
 
 def parts_of(leaf: Leaf) -> list[Any]:
@@ -73,8 +80,12 @@ def _narrow(leaves: list[Leaf]) -> dict[str, str]:
     return found
 
 
-def saved_state(names: Names) -> State:
+def saved_state(names: Names, replicated: bool = False) -> State:
     """The present values of everything, held: no update of a variable changes them.
+
+    Args:
+        names: of what is saved.
+        replicated: all ranks have the same.
 
     Raises:
         Unsupported: something that TensorFlow cannot make bytes of, by its name.
@@ -83,7 +94,9 @@ def saved_state(names: Names) -> State:
     tensors = [leaf for leaf in leaves if leaf.kind != "opaque"]
     held = iter(hold_all([(leaf.name, part) for leaf in tensors for part in parts_of(leaf)]))
     state = State()
-    state.update({leaf.name: _tensor(leaf, [next(held) for _ in parts_of(leaf)], leaf.what) for leaf in tensors})
+    state.update(
+        {leaf.name: _tensor(leaf, [next(held) for _ in parts_of(leaf)], leaf.what, replicated) for leaf in tensors}
+    )
     for leaf in leaves:
         if leaf.kind == "opaque":
             state.set(leaf.name, _opaque.to_bytes(leaf.name, leaf.found), role=leaf.what["role"], per_rank=True)
@@ -106,12 +119,15 @@ class Target:
         names: of what is restored.
         checkpoint: one in TensorFlow's names, from which it is restored; None: of pawl's own names.
         keep: what is not restored is to stay as it is.
+        replicated: all ranks have the same.
 
     Attributes:
         state: to restore into.
     """
 
-    def __init__(self, names: Names, checkpoint: Opened | None = None, keep: bool = False) -> None:
+    def __init__(
+        self, names: Names, checkpoint: Opened | None = None, keep: bool = False, replicated: bool = False
+    ) -> None:
         self.state = State()
         self._names = names
         self._bundle = checkpoint is not None
@@ -130,7 +146,7 @@ class Target:
             if self._bundle and "slot_of" in what:
                 what["slot_of"] = ways[what["slot_of"]]
             self._memory.append((leaf, arrays))
-            entries[self._name_of(leaf)] = _tensor(leaf, arrays, what)
+            entries[self._name_of(leaf)] = _tensor(leaf, arrays, what, replicated)
         self.state.update(entries)
         if checkpoint is not None:
             self._add_of_bundle(checkpoint)

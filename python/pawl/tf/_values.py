@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 import tensorflow
+from tensorflow.python.eager import context
 
 from .._abi import Dtype
 from .._error import UsageError
@@ -140,9 +141,10 @@ def _in_place(variable: Any) -> Any:
     if is_on_read(variable):
         return None
     one = replicas_of(variable)[0]
-    if getattr(one, "handle", None) is None or one.dtype == tensorflow.string or "GPU" in one.device:
+    if getattr(one, "handle", None) is None or one.dtype == tensorflow.string:
         return None
-    return one
+    here = context.context().host_address_space()  # on a parameter server it is elsewhere
+    return one if one.device.startswith(here) and "device:CPU" in one.device else None
 
 
 def hold_all(variables: Sequence[tuple[str, Any]]) -> list[Any]:
