@@ -16,11 +16,12 @@ from .._abi import Difference
 from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
-from .._error import Damaged, Error, NotFound, UsageError
+from .._error import Damaged, Error, Mismatch, NotFound, UsageError
 from .._report import Report
 from .._run import Run
 from .._state import State
-from ._graph import Names, fingerprint_of, is_of_keras_alone
+from ._graph import Names, fingerprint_of, is_of_keras_alone, join
+from ._optimizers import inner_of
 from ._target import Target, build_optimizers, is_bundle, saved_state
 
 logger = logging.getLogger("pawl.tf")
@@ -256,8 +257,26 @@ class Checkpoint:
         names = self._current()
         if not policies.get("model_only") and build_optimizers(names, opened):
             names = self._current()
+        if not policies.get("model_only"):
+            _refuse_other_optimizers(names, opened)
         keep = bool(policies.get("model_only")) or policies.get("missing", "error") != "error"
         return Target(names, opened if is_bundle(opened) else None, keep, replicated)
+
+
+def _refuse_other_optimizers(names: Names, opened: Opened) -> None:
+    """Of several optimizers, or one of another name than "optimizer", whose class libpawl looks at itself.
+
+    Raises:
+        Mismatch: one is of another class.
+    """
+    for node in names.optimizers:
+        saved, now = join(node.way, "class"), type(inner_of(node.found)).__name__
+        if saved != "optimizer/class" and saved in opened and opened[saved] != now:
+            error = Mismatch(f'{node.way}: the optimizer changed from "{opened[saved]}" in the checkpoint to "{now}"')
+            error.entry, error.path = saved, opened.path
+            error.safe = "nothing was restored"
+            error.next = "make the optimizer that was saved, or pass model_only=True to restore the model alone"
+            raise error
 
 
 def committed(run: str) -> list[int]:

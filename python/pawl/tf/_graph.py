@@ -19,7 +19,7 @@ from .._error import UsageError
 from ._values import variable_of
 
 #: Attributes of Keras's optimizers that have everything: a way through them is the last choice.
-_LAST = ("_variables", "_trainable_variables")
+LAST = ("_variables", "_trainable_variables")
 
 
 def escape(component: str) -> str:
@@ -142,7 +142,7 @@ def nodes_of(root: Mapping[str, Any], deep: bool = True) -> list[Node]:
             continue
         way, found, given = queue.pop(0)
         for name, child in children_of(found, given):
-            if name in _LAST:
+            if name in LAST:
                 later.append((way, name, child))
             else:
                 visit(join(way, escape(name) if name else ""), child)
@@ -211,7 +211,7 @@ class Names:
                     self.units.append(node)  # a Sequential has a model inside that has the same
                     self._layer(node)
         for node in nodes:
-            if key_of(node.found) not in own and not any(f"/{name}/" in f"/{node.way}/" for name in _LAST):
+            if key_of(node.found) not in own and not any(f"/{name}/" in f"/{node.way}/" for name in LAST):
                 self._other(node, random)
         for optimizer in self.optimizers:  # variables that nothing else leads to
             for variable in getattr(optimizer.found, "_trainable_variables", ()):

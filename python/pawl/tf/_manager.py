@@ -214,7 +214,11 @@ class CheckpointManager:
         if step < 0:
             raise UsageError(f"checkpoint_number={step}: a step is 0 or more")
         self._warn_of_newer(step)
-        state = self.checkpoint.state(self._replicated)
+        try:
+            state = self.checkpoint.state(self._replicated)
+        except Exception as why:
+            self.run._does_not_save(step, why)  # the other ranks learn of it
+            raise
         self.run.save(state, step, metrics=metrics, pin=pin)
         del state
         self._let_go.begin()

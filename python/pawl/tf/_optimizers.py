@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from ._graph import _LAST, Leaf, Names, Node, escape, join, key_of
+from ._graph import LAST, Leaf, Names, Node, escape, join, key_of
 from ._values import hold, variable_of
 
 #: Of a configuration: no hyperparameters, or saved in another way.
@@ -24,15 +24,16 @@ def inner_of(optimizer: Any) -> Any:
 def optimizer_leaves(node: Node, names: Names) -> list[Leaf]:
     """Slots with the variables they belong to, the number of steps, and the rest with the role "other"."""
     inner = inner_of(node.found)
-    leaves = list(_of(inner, node.way, names))
+    one_model = len({named.split("/", 1)[0] for named in _trained(names)}) <= 1
+    leaves = list(_of(inner, node.way, names, one_model))
     if inner is not node.found:
         own = {key_of(variable) for variable in node.found._variables}
         below = join(node.way, "loss_scale")
-        leaves += [leaf for leaf in _of(node.found, below, names) if key_of(leaf.found) in own]
+        leaves += [leaf for leaf in _of(node.found, below, names, one_model) if key_of(leaf.found) in own]
     return leaves
 
 
-def _of(optimizer: Any, prefix: str, names: Names) -> Iterator[Leaf]:
+def _of(optimizer: Any, prefix: str, names: Names, one_model: bool) -> Iterator[Leaf]:
     left = {key_of(variable): variable for variable in optimizer._variables}
     trainable = list(getattr(optimizer, "_trainable_variables", ()))
     for attribute, value in vars(optimizer).items():
@@ -41,42 +42,39 @@ def _of(optimizer: Any, prefix: str, names: Names) -> Iterator[Leaf]:
             role = {"_iterations": "step", "_learning_rate": "hyperparameter"}.get(attribute, "other")
             own = "" if attribute == "_learning_rate" else join(prefix, escape(name))  # it is saved as a number
             yield _leaf(own, left.pop(key_of(value)), {"role": role}, names)
-        elif attribute not in _LAST and isinstance(value, (list, tuple)) and len(value) == len(trainable):
+        elif attribute not in LAST and isinstance(value, (list, tuple)) and len(value) == len(trainable):
             for one, variable in zip(value, trainable, strict=True):
                 if one is not None and key_of(one) in left:
-                    yield _slot(prefix, left.pop(key_of(one)), variable, name, names)
-    yield from _others(prefix, left, trainable, names)
+                    yield _slot(prefix, left.pop(key_of(one)), variable, name, names, one_model)
+    yield from _others(prefix, left, trainable, names, one_model)
 
 
 def _leaf(name: str, variable: Any, what: Mapping[str, str], names: Names) -> Leaf:
     return Leaf(name, names.ways.get(key_of(variable), ""), variable, what)
 
 
-def _slot(prefix: str, slot: Any, variable: Any, name: str, names: Names) -> Leaf:
+def _slot(prefix: str, slot: Any, variable: Any, name: str, names: Names, one_model: bool) -> Leaf:
     of = names.named[key_of(variable)]
-    firsts = {named.split("/", 1)[0] for named in names.named.values() if "/" in named}
     # Of one model its own name says nothing: optimizer/dense/kernel/momentums, as pawl.keras names it.
-    below = of.split("/", 1)[1] if "/" in of and len(firsts & _trained(names)) <= 1 else of
+    below = of.split("/", 1)[1] if one_model and "/" in of else of
     return _leaf(join(prefix, below, escape(name)), slot, {"slot_of": of, "slot": name}, names)
 
 
-def _trained(names: Names) -> set[str]:
-    """First components of the names of the variables that optimizers change."""
-    found: set[str] = set()
+def _trained(names: Names) -> Iterator[str]:
+    """The names of the variables that optimizers change."""
     for node in names.optimizers:
         for variable in inner_of(node.found)._trainable_variables:
-            found.add(names.named[key_of(variable)].split("/", 1)[0])
-    return found
+            yield names.named[key_of(variable)]
 
 
-def _others(prefix: str, left: dict[int, Any], trainable: list[Any], names: Names) -> Iterator[Leaf]:
+def _others(prefix: str, left: dict[int, Any], trainable: list[Any], names: Names, one_model: bool) -> Iterator[Leaf]:
     """What is in no list: by the path, which begins with that of a variable where there is one."""
     paths = {str(getattr(v, "path", v.name)).replace("/", "_") + "_": v for v in trainable}
     for one in left.values():
         last = str(one.path).rsplit("/", 1)[-1]
         of = max((path for path in paths if last.startswith(path)), key=len, default=None)
         if of is not None:
-            yield _slot(prefix, one, paths[of], last[len(of) :], names)
+            yield _slot(prefix, one, paths[of], last[len(of) :], names, one_model)
         else:
             yield _leaf(join(prefix, escape(last)), one, {"role": "other"}, names)
 

@@ -232,6 +232,17 @@ class Models(InDirectory):
         for one, two in zip(jobs.values(*given.values()), jobs.values(*other.values()), strict=True):
             self.assert_bits(one, two)
 
+    def test_another_class_of_an_optimizer_of_any_name_is_refused(self):
+        one = jobs.train(jobs.dense())
+        pawl.tf.Checkpoint(model=one, other=one.optimizer).save(self.run_path)
+        two = jobs.dense(optimizer=keras.optimizers.AdamW)
+        checkpoint = pawl.tf.Checkpoint(model=two, other=two.optimizer)
+        with self.assertRaisesRegex(
+            pawl.Mismatch, 'other: the optimizer changed from "Adam" in the checkpoint to "AdamW"'
+        ):
+            checkpoint.restore(self.run_path)
+        checkpoint.restore(self.run_path, model_only=True)
+
     def test_a_layer_with_a_plain_variable_in_it(self):
         class Odd(keras.layers.Layer):
             def __init__(self):
