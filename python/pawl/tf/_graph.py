@@ -200,6 +200,7 @@ class Names:
         self.named: dict[int, str] = {}
         self.optimizers = _outermost([node for node in nodes if is_optimizer(node.found)])
         self.units: list[Node] = []
+        self._all: list[Leaf] | None = None
         own = {key_of(variable) for node in self.optimizers for variable in _own_variables(node.found)}
         random = [node.way for node in nodes if isinstance(node.found, tensorflow.random.Generator)]
         covered: set[int] = set()
@@ -221,7 +222,9 @@ class Names:
         """With those of optimizers."""
         from ._optimizers import optimizer_leaves
 
-        return [*self.leaves, *(leaf for node in self.optimizers for leaf in optimizer_leaves(node, self))]
+        if self._all is None:
+            self._all = [*self.leaves, *(leaf for node in self.optimizers for leaf in optimizer_leaves(node, self))]
+        return self._all
 
     def _add(self, leaf: Leaf) -> None:
         if key_of(leaf.found) not in self.named:
