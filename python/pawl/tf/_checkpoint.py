@@ -22,7 +22,7 @@ from .._run import Run
 from .._state import State
 from ._graph import Names, fingerprint_of, is_of_keras_alone, join
 from ._optimizers import inner_of
-from ._target import Target, build_optimizers, is_bundle, saved_state
+from ._target import Target, build_optimizers, saved_state
 
 logger = logging.getLogger("pawl.tf")
 
@@ -260,7 +260,7 @@ class Checkpoint:
         if not policies.get("model_only"):
             _refuse_other_optimizers(names, opened)
         keep = bool(policies.get("model_only")) or policies.get("missing", "error") != "error"
-        return Target(names, opened if is_bundle(opened) else None, keep, replicated)
+        return Target(names, opened, keep, replicated)
 
 
 def _refuse_other_optimizers(names: Names, opened: Opened) -> None:

@@ -35,6 +35,10 @@ def join(*parts: str) -> str:
     return "/".join(filter(None, parts))
 
 
+#: Layers that are adapted instead of built, and have no variables until then.
+_ADAPTED = "keras.src.layers.preprocessing."
+
+
 class Leaf(NamedTuple):
     """Something that is saved.
 
@@ -165,7 +169,8 @@ def require_built(way: str, model: Any) -> None:
     Raises:
         UsageError: it is not built.
     """
-    unbuilt = [layer for layer in (model, *model._flatten_layers(include_self=False)) if not layer.built]
+    layers = (model, *model._flatten_layers(include_self=False))
+    unbuilt = [layer for layer in layers if not layer.built and not type(layer).__module__.startswith(_ADAPTED)]
     if not unbuilt:
         return
     first = unbuilt[-1]

@@ -117,7 +117,7 @@ class Target:
 
     Args:
         names: of what is restored.
-        checkpoint: one in TensorFlow's names, from which it is restored; None: of pawl's own names.
+        checkpoint: that is restored, or another step of its run.
         keep: what is not restored is to stay as it is.
         replicated: all ranks have the same.
 
@@ -125,12 +125,10 @@ class Target:
         state: to restore into.
     """
 
-    def __init__(
-        self, names: Names, checkpoint: Opened | None = None, keep: bool = False, replicated: bool = False
-    ) -> None:
+    def __init__(self, names: Names, checkpoint: Opened, keep: bool = False, replicated: bool = False) -> None:
         self.state = State()
         self._names = names
-        self._bundle = checkpoint is not None
+        self._bundle = is_bundle(checkpoint)
         self._memory: list[tuple[Leaf, list[Any]]] = []
         self._opaque: list[tuple[str, Leaf]] = []
         self._tensors: dict[str, dict[str, Any]] = {}
@@ -141,14 +139,14 @@ class Target:
             if leaf.kind == "opaque":
                 self._opaque.append((self._name_of(leaf), leaf))
                 continue
-            arrays = [_memory_for(part, keep) for part in parts_of(leaf)]
+            arrays = [_memory_for(part, keep, self._name_of(leaf), checkpoint) for part in parts_of(leaf)]
             what = dict(leaf.what)
             if self._bundle and "slot_of" in what:
                 what["slot_of"] = ways[what["slot_of"]]
             self._memory.append((leaf, arrays))
             entries[self._name_of(leaf)] = _tensor(leaf, arrays, what, replicated)
         self.state.update(entries)
-        if checkpoint is not None:
+        if self._bundle:
             self._add_of_bundle(checkpoint)
             return
         for name, leaf in self._opaque:
@@ -229,11 +227,17 @@ def _is_value(state: State, name: str) -> bool:
     return not hasattr(state[name], "dtype") and not isinstance(state[name], list)
 
 
-def _memory_for(variable: Any, keep: bool) -> Any:
+def _memory_for(variable: Any, keep: bool, name: str, checkpoint: Opened) -> Any:
     one = variable_of(variable)
-    memory = aligned(tuple(one.shape), one.dtype)
-    if keep:
-        memory[...] = hold(one)
+    known = one.shape.is_fully_defined()
+    now: Any = None if known and not keep else hold(one)
+    shape = tuple(one.shape) if known else now.shape
+    if not known and name in checkpoint:  # it may have any shape that fits, such as that which was saved
+        saved = checkpoint.entry(name).shape
+        shape = saved if one.shape.is_compatible_with(saved) else shape
+    memory = aligned(shape, one.dtype)
+    if keep and now.shape == shape:
+        memory[...] = now
     return memory
 
 

@@ -156,6 +156,25 @@ class Objects(InDirectory):
             wide = {"text": tf.Variable(["", ""]), "narrow": tf.Variable(tf.zeros((3,), tf.as_dtype("uint4")))}
             pawl.tf.Checkpoint(**wide).restore(self.run_path)
 
+    def test_variables_without_elements_and_of_any_shape(self):
+        def make(size, start):
+            grows = tf.Variable(tf.fill((size,), start), shape=tf.TensorShape([None]))
+            return {"none": tf.Variable(tf.zeros((0, 3))), "grows": grows, "flag": tf.Variable(start > 1)}
+
+        one, other = make(5, 2.0), make(3, 1.0)
+        pawl.tf.Checkpoint(**one).save(self.run_path)
+        for policies in ({}, {"missing": "allow"}):
+            pawl.tf.Checkpoint(**other).restore(self.run_path, **policies).assert_consumed()
+            self.assertEqual((other["grows"].numpy().tolist(), bool(other["flag"])), ([2.0] * 5, True))
+        pawl.tf.Checkpoint().save(self.directory / "nothing")
+        self.assertEqual(pawl.tf.Checkpoint().restore(self.directory / "nothing").restored, 0)
+
+    def test_what_tensorflow_does_not_track_is_refused_as_it_does(self):
+        for given in (5, None, {1: tf.Variable(1.0)}):
+            for make in (tf.train.Checkpoint, pawl.tf.Checkpoint):
+                with self.assertRaises(ValueError):
+                    make(x=given).save(str(self.directory / make.__module__))
+
     def test_attributes_are_read_and_set_as_in_tf_train(self):
         checkpoint = pawl.tf.Checkpoint(step=tf.Variable(1))
         checkpoint.step.assign_add(1)
@@ -242,6 +261,15 @@ class Models(InDirectory):
         ):
             checkpoint.restore(self.run_path)
         checkpoint.restore(self.run_path, model_only=True)
+
+    def test_layers_that_are_adapted(self):
+        normal, words = keras.layers.Normalization(), keras.layers.TextVectorization(max_tokens=10)
+        normal.adapt(np.arange(8, dtype="f4").reshape(4, 2))
+        words.adapt(["a b"])
+        pawl.tf.Checkpoint(normal=normal, words=words).save(self.run_path)
+        with pawl.open(self.run_path) as saved:
+            counts = "words/_lookup_layer/token_counts"
+            self.assertEqual(list(saved), ["normal/count", "normal/mean", "normal/variance", counts])
 
     def test_a_layer_with_a_plain_variable_in_it(self):
         class Odd(keras.layers.Layer):
