@@ -160,6 +160,8 @@ def fingerprint_of(root: Mapping[str, Any]) -> list[int]:
         found.append(id(node.found))
         if is_layer(node.found) or is_optimizer(node.found) or isinstance(node.found, keras_class("metrics.Metric")):
             found.extend(map(id, node.found.variables))
+        if is_optimizer(node.found):
+            found.extend(map(id, _own_variables(node.found)))
     return found
 
 
@@ -274,8 +276,10 @@ class Names:
 
 def _own_variables(optimizer: Any) -> list[Any]:
     """Without the model's."""
+    from ._optimizers import variables_in
+
     inner = getattr(optimizer, "inner_optimizer", None)
-    return [*optimizer._variables, *(inner._variables if inner is not None else ())]
+    return [*variables_in(optimizer), *(variables_in(inner) if inner is not None else ())]
 
 
 def _outermost(nodes: list[Node]) -> list[Node]:

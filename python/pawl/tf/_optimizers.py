@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from ._graph import LAST, Leaf, Names, Node, escape, join, key_of
+from ._graph import LAST, Leaf, Names, Node, escape, is_variable, join, key_of
 from ._values import hold, variable_of
 
 #: Of a configuration: no hyperparameters, or saved in another way.
@@ -27,14 +27,24 @@ def optimizer_leaves(node: Node, names: Names) -> list[Leaf]:
     one_model = len({named.split("/", 1)[0] for named in _trained(names)}) <= 1
     leaves = list(_of(inner, node.way, names, one_model))
     if inner is not node.found:
-        own = {key_of(variable) for variable in node.found._variables}
-        below = join(node.way, "loss_scale")
-        leaves += [leaf for leaf in _of(node.found, below, names, one_model) if key_of(leaf.found) in own]
+        leaves += _of(node.found, join(node.way, "loss_scale"), names, one_model)
     return leaves
 
 
+def variables_in(optimizer: Any) -> list[Any]:
+    """All variables of an optimizer but the model's: Keras's own list lacks some of a LossScaleOptimizer."""
+    found = {key_of(variable): variable for variable in optimizer._variables}
+    for attribute, value in vars(optimizer).items():
+        if attribute not in LAST:
+            listed = list(value) if isinstance(value, (list, tuple)) else [value]
+            found.update({key_of(one): one for one in listed if is_variable(one)})
+    for variable in getattr(optimizer, "_trainable_variables", ()):
+        found.pop(key_of(variable), None)
+    return list(found.values())
+
+
 def _of(optimizer: Any, prefix: str, names: Names, one_model: bool) -> Iterator[Leaf]:
-    left = {key_of(variable): variable for variable in optimizer._variables}
+    left = {key_of(variable): variable for variable in variables_in(optimizer)}
     trainable = list(getattr(optimizer, "_trainable_variables", ()))
     for attribute, value in vars(optimizer).items():
         name = attribute.lstrip("_") or attribute
