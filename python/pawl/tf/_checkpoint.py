@@ -22,7 +22,7 @@ from .._run import Run
 from .._state import State
 from ._graph import Names, fingerprint_of, is_of_keras_alone, join
 from ._optimizers import inner_of
-from ._target import Target, build_optimizers, saved_state
+from ._target import Place, Target, build_optimizers, saved_state
 
 logger = logging.getLogger("pawl.tf")
 
@@ -169,17 +169,17 @@ class Checkpoint:
         """All variables that are saved, with those of optimizers."""
         return [leaf.found for leaf in self._current().all_leaves() if leaf.kind != "opaque"]
 
-    def state(self, replicated: bool = False) -> State:
+    def state(self, place: tuple[int, int] = (0, 1)) -> State:
         """The present values, held, with their names: what a save of ``pawl.Run`` takes.
 
         Args:
-            replicated: all ranks of a group have the same variables, with the same values.
+            place: rank and number of ranks of a group, all of which have the same variables.
 
         Raises:
             UsageError: a model that is not built; two variables that nothing tells apart.
             Unsupported: what TensorFlow cannot make bytes of, by its name.
         """
-        return saved_state(self._current(), replicated)
+        return saved_state(self._current(), Place(*place))
 
     # ---- saving ----
 
@@ -252,7 +252,7 @@ class Checkpoint:
         target.finish()
         return report
 
-    def _target(self, opened: Opened, policies: dict[str, Any], replicated: bool = False) -> Target:
+    def _target(self, opened: Opened, policies: dict[str, Any], place: tuple[int, int] = (0, 1)) -> Target:
         """What `opened` is restored into."""
         names = self._current()
         if not policies.get("model_only") and build_optimizers(names, opened):
@@ -260,7 +260,7 @@ class Checkpoint:
         if not policies.get("model_only"):
             _refuse_other_optimizers(names, opened)
         keep = bool(policies.get("model_only")) or policies.get("missing", "error") != "error"
-        return Target(names, opened, keep, replicated)
+        return Target(names, opened, keep, Place(*place))
 
 
 def _refuse_other_optimizers(names: Names, opened: Opened) -> None:

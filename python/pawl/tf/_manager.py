@@ -138,7 +138,8 @@ class CheckpointManager:
         self._warned = False
         if "group" not in options:
             options["group"] = group_of(strategy_of(_variables_of(self.checkpoint)))
-        self._replicated = options["group"] is not None
+        group = options["group"]
+        self._place = (0, 1) if group is None else (group.rank, group.world_size)
         self.run = Run(
             self.directory,
             keep_last=max_to_keep,
@@ -215,7 +216,7 @@ class CheckpointManager:
             raise UsageError(f"checkpoint_number={step}: a step is 0 or more")
         self._warn_of_newer(step)
         try:
-            state = self.checkpoint.state(self._replicated)
+            state = self.checkpoint.state(self._place)
         except Exception as why:
             self.run._does_not_save(step, why)  # the other ranks learn of it
             raise
@@ -263,7 +264,7 @@ class CheckpointManager:
         """
         self.run.fence()
         with self._open(step) as opened:
-            target = self.checkpoint._target(opened, policies, self._replicated)
+            target = self.checkpoint._target(opened, policies, self._place)
         report = self.run.restore(target.state, step=step, **policies)
         target.finish()
         path = step_path(self.directory, report.step if report.step is not None else 0)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
+import tensorflow
 
 from .._checkpoint import Checkpoint as Opened
 from .._error import Damaged, Unsupported
@@ -14,7 +15,7 @@ from .._state import Box, State, Tensor
 from . import _opaque
 from ._graph import Leaf, Names, join, key_of
 from ._optimizers import hyperparameters, set_hyperparameters
-from ._values import aligned, assign, hold, hold_all, variable_of
+from ._values import aligned, assign, hold, hold_all, is_on_read, replicas_of, variable_of
 
 #: Types of less than a byte, one element to a byte, as what they are saved.
 _BYTES = {"int2": numpy.int8, "int4": numpy.int8, "uint2": numpy.uint8, "uint4": numpy.uint8}
@@ -38,7 +39,37 @@ def _offsets(leaf: Leaf) -> list[int]:
     return found
 
 
-def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str], replicated: bool) -> Tensor:
+class Place(NamedTuple):
+    """Which of the processes that save together this one is."""
+
+    rank: int = 0
+    size: int = 1
+
+
+#: Before the name of a variable: all replicas' values of it, one after the other.
+_REPLICAS = "replicas/"
+
+
+def _alone(leaf: Leaf) -> list[Any]:
+    """The replicas of a variable of which each has its own value; none of another.
+
+    Such are Keras's averages of BatchNormalization, seeds, and what is read as one value of all (ON_READ).
+    """
+    one = variable_of(leaf.found) if leaf.kind == "variable" else None
+    if not isinstance(one, tensorflow.distribute.DistributedValues) or "slot_of" in leaf.what or one.trainable:
+        return []
+    alone = one.aggregation == tensorflow.VariableAggregation.NONE or is_on_read(one)
+    return list(replicas_of(one)) if alone else []
+
+
+def _rows(arrays: list[Any], place: Place) -> Tensor:
+    """What the replicas of this process have, as rows of what all have."""
+    first, shape = place.rank * len(arrays), arrays[0].shape
+    boxes = [Box((first + i, *(0,) * len(shape)), _as_bytes(array)[None]) for i, array in enumerate(arrays)]
+    return Tensor(boxes, shape=(place.size * len(arrays), *shape), role="other")
+
+
+def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str], place: Place) -> Tensor:
     arrays = [_as_bytes(array) for array in arrays]
     found: Any
     shape: tuple[int, ...] | None
@@ -46,6 +77,9 @@ def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str], replicated: 
         rest = (0,) * (len(arrays[0].shape) - 1)
         boxes = [Box((at, *rest), array) for at, array in zip(_offsets(leaf), arrays, strict=True)]
         found, shape = boxes, tuple(leaf.found.shape)
+    elif place.size > 1 and arrays[0].ndim > 0 and _alone(leaf) and not is_on_read(leaf.found):
+        mine = arrays[0] if place.rank == 0 else arrays[0][:0]  # each has its own; the first one's stands for all
+        found, shape = [Box((0,) * mine.ndim, mine)], arrays[0].shape
     else:
         found, shape = arrays[0], None
     return Tensor(
@@ -54,7 +88,7 @@ def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str], replicated: 
         slot_of=what.get("slot_of"),
         slot=what.get("slot"),
         shape=shape,
-        replicated=replicated,
+        replicated=place.size > 1 and not isinstance(found, list),
     )
 
 
@@ -80,23 +114,25 @@ def _narrow(leaves: list[Leaf]) -> dict[str, str]:
     return found
 
 
-def saved_state(names: Names, replicated: bool = False) -> State:
+def saved_state(names: Names, place: Place = Place()) -> State:  # noqa: B008 (it is a tuple)
     """The present values of everything, held: no update of a variable changes them.
 
     Args:
         names: of what is saved.
-        replicated: all ranks have the same.
+        place: of this process.
 
     Raises:
         Unsupported: something that TensorFlow cannot make bytes of, by its name.
     """
     leaves = [leaf for leaf in names.all_leaves() if leaf.name]
     tensors = [leaf for leaf in leaves if leaf.kind != "opaque"]
-    held = iter(hold_all([(leaf.name, part) for leaf in tensors for part in parts_of(leaf)]))
+    alone = {leaf.name: _alone(leaf) for leaf in tensors}
+    wanted = [(leaf.name, part) for leaf in tensors for part in parts_of(leaf)]
+    held = iter(hold_all([*wanted, *((name, one) for name, of in alone.items() for one in of)]))
+    arrays = {leaf.name: [next(held) for _ in parts_of(leaf)] for leaf in tensors}
     state = State()
-    state.update(
-        {leaf.name: _tensor(leaf, [next(held) for _ in parts_of(leaf)], leaf.what, replicated) for leaf in tensors}
-    )
+    state.update({leaf.name: _tensor(leaf, arrays[leaf.name], leaf.what, place) for leaf in tensors})
+    state.update({_REPLICAS + name: _rows([next(held) for _ in of], place) for name, of in alone.items() if of})
     for leaf in leaves:
         if leaf.kind == "opaque":
             state.set(leaf.name, _opaque.to_bytes(leaf.name, leaf.found), role=leaf.what["role"], per_rank=True)
@@ -119,19 +155,25 @@ class Target:
         names: of what is restored.
         checkpoint: that is restored, or another step of its run.
         keep: what is not restored is to stay as it is.
-        replicated: all ranks have the same.
+        place: of this process.
 
     Attributes:
         state: to restore into.
     """
 
-    def __init__(self, names: Names, checkpoint: Opened, keep: bool = False, replicated: bool = False) -> None:
+    def __init__(
+        self,
+        names: Names,
+        checkpoint: Opened,
+        keep: bool = False,
+        place: Place = Place(),  # noqa: B008 (it is a tuple)
+    ) -> None:
         self.state = State()
         self._names = names
         self._bundle = is_bundle(checkpoint)
         self._memory: list[tuple[Leaf, list[Any]]] = []
         self._opaque: list[tuple[str, Leaf]] = []
-        self._tensors: dict[str, dict[str, Any]] = {}
+        self._replicas: list[tuple[Any, Any]] = []
         leaves = [leaf for leaf in names.all_leaves() if self._name_of(leaf)]
         ways = {name: names.ways.get(key, "") for key, name in names.named.items()}
         entries = {}
@@ -144,11 +186,14 @@ class Target:
             if self._bundle and "slot_of" in what:
                 what["slot_of"] = ways[what["slot_of"]]
             self._memory.append((leaf, arrays))
-            entries[self._name_of(leaf)] = _tensor(leaf, arrays, what, replicated)
+            entries[self._name_of(leaf)] = _tensor(
+                leaf, arrays, what, Place() if place.size == 1 else place._replace(rank=0)
+            )
         self.state.update(entries)
         if self._bundle:
             self._add_of_bundle(checkpoint)
             return
+        self._add_replicas(checkpoint, {leaf.name: _alone(leaf) for leaf in leaves}, place)
         for name, leaf in self._opaque:
             self.state.set(name, b"", role=leaf.what["role"], per_rank=True)
         _set_settings(self.state, names)
@@ -158,6 +203,17 @@ class Target:
 
     def _name_of(self, leaf: Leaf) -> str:
         return leaf.way if self._bundle else leaf.name
+
+    def _add_replicas(self, checkpoint: Opened, alone: Mapping[str, list[Any]], place: Place) -> None:
+        """What each replica had; where there are more or fewer now, it is read and left."""
+        for entry in checkpoint.entries(_REPLICAS):
+            of = alone.get(entry.name.removeprefix(_REPLICAS), [])
+            if of and entry.shape == (place.size * len(of), *of[0].shape):
+                rows = [aligned(tuple(one.shape), one.dtype) for one in of]
+                self.state[entry.name] = _rows(rows, place)
+                self._replicas += zip(of, rows, strict=True)
+            else:
+                self.state[entry.name] = Tensor(checkpoint[entry.name].read(), role="other")
 
     def _add_of_bundle(self, checkpoint: Opened) -> None:
         for name, leaf in self._opaque:
@@ -195,6 +251,9 @@ class Target:
             for part, array in zip(parts_of(leaf), arrays, strict=True):
                 assign(part, array)
         self._memory.clear()
+        for one, array in self._replicas:
+            assign(one, array)
+        self._replicas.clear()
         for name, leaf, tensors in waiting:
             if tensors:
                 _opaque.put(name, leaf.found, tensors)

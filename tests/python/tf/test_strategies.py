@@ -112,7 +112,32 @@ class Mirrored(InDirectory):
                 else {"model": other.model, "optimizer": other.optimizer, "count": other.count}
             )
             make(**given).restore(path)
-            self.assertEqual([replica.numpy() for replica in other.count.values], [1.5, 1.5])
+            expected = [1.5, 1.5] if make is tf.train.Checkpoint else [1.0, 2.0]  # each its own, of as many
+            self.assertEqual([replica.numpy() for replica in other.count.values], expected)
+        alone = jobs.dense()
+        checkpoint = pawl.tf.Checkpoint(model=alone, optimizer=alone.optimizer, count=tf.Variable(0.0))
+        checkpoint.restore(self.run_path).assert_consumed()
+        self.assertEqual(checkpoint.count.numpy(), 3.0)
+
+    def test_averages_that_each_replica_has_of_its_own_come_back_on_each(self):
+        def made():
+            with self.strategy.scope():
+                return keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization()])
+
+        one, other = made(), made()
+        data = tf.data.Dataset.from_tensor_slices(np.random.default_rng(1).random((8, 4), "f4")).batch(8)
+        for inputs in self.strategy.experimental_distribute_dataset(data):
+            self.strategy.run(lambda batch: one(batch, training=True), args=(inputs,))
+        average = one.layers[0].moving_mean.value.values
+        self.assertNotEqual(average[0].numpy().tolist(), average[1].numpy().tolist())
+        prefix = tf.train.Checkpoint(model=one).save(self.directory / "tf")
+        tf.train.Checkpoint(model=other).restore(prefix)
+        self.assert_bits(other.layers[0].moving_mean.value.values[1], average[0])  # the second one's is lost
+        other = made()
+        pawl.tf.Checkpoint(model=one).save(self.run_path)
+        pawl.tf.Checkpoint(model=other).restore(self.run_path).assert_consumed()
+        for found, expected in zip(other.layers[0].moving_mean.value.values, average, strict=True):
+            self.assert_bits(found, expected)
 
     def test_a_job_of_two_replicas_goes_on_as_one_process_and_back(self):
         one = self.made()
@@ -195,29 +220,37 @@ class Workers(InDirectory):
 
     def test_two_workers_save_one_checkpoint_and_go_on_from_it(self):
         first = self.results(self.start("train"))
-        self.assertEqual([rank for rank, *_ in first], [0, 1])
-        self.assertEqual([discovered for _, _, discovered, _ in first], [0, 1])
-        self.assertEqual([found for _, found, _, _ in first], [None, None])
-        self.assertEqual(first[0][3], first[1][3])
+        self.assertEqual([one[0] for one in first], [0, 1])
+        self.assertEqual([one[2] for one in first], [0, 1], "pawl.discover knows TF_CONFIG")
+        self.assertEqual([one[1] for one in first], [None, None])
         (info,) = pawl.ls(self.run_path)
         self.assertEqual((info.step, info.world_size), (2, 2))
         with pawl.open(self.run_path) as saved:
             self.assertEqual(np.asarray(saved["read"]).item(), 4.0)  # two steps on two workers
             self.assertEqual(np.asarray(saved["model/dense/kernel"]).tolist(), first[0][3]["model/dense/kernel"])
+            # Each worker has averages of its own; the first one's stand for all.
+            average = "model/batch_normalization/moving_mean"
+            self.assertEqual(np.asarray(saved[f"replicas/{average}"]).tolist(), [one[5] for one in first])
+            self.assertEqual(np.asarray(saved[average]).tolist(), first[0][5])
+        self.assertNotEqual(first[0][5], first[1][5])
         second = self.results(self.start("train"))
-        self.assertEqual([found for _, found, _, _ in second], [f"{self.run_path}@2"] * 2)
-        self.assertEqual(second[0][3], second[1][3])
+        self.assertEqual([one[1] for one in second], [f"{self.run_path}@2"] * 2)
+        self.assertEqual([one[4] for one in second], [one[5] for one in first])
+        for results in (first, second):
+            one, other = (
+                {name: value for name, value in found[3].items() if "moving_" not in name and "read" not in name}
+                for found in results
+            )
+            self.assertEqual(one, other)
         self.assertEqual(second[0][3]["step"], 4)
         # One process alone takes it, too.
-        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
-        checkpoint = pawl.tf.Checkpoint(
-            model=model,
-            optimizer=keras.optimizers.Adam(0.01),
-            step=tf.Variable(0, dtype=tf.int64),
-            read=tf.Variable(0.0),
-        )
+        layers = [keras.layers.Dense(3), keras.layers.BatchNormalization(), keras.layers.Dense(2)]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        counters = {"step": tf.Variable(0, dtype=tf.int64), "read": tf.Variable(0.0)}
+        checkpoint = pawl.tf.Checkpoint(model=model, optimizer=keras.optimizers.Adam(0.01), **counters)
         checkpoint.restore(self.run_path).assert_consumed()
         self.assertEqual(model.layers[0].kernel.numpy().tolist(), second[0][3]["model/dense/kernel"])
+        self.assertEqual(model.layers[1].moving_mean.numpy().tolist(), second[0][5])
 
     def test_workers_whose_variables_differ_save_nothing_and_name_the_variable(self):
         texts = self.start("differ")

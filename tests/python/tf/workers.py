@@ -17,7 +17,9 @@ import pawl.tf
 def made(strategy):
     with strategy.scope():
         keras.utils.set_random_seed(1)
-        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+        model = keras.Sequential(
+            [keras.Input((4,)), keras.layers.Dense(3), keras.layers.BatchNormalization(), keras.layers.Dense(2)]
+        )
         optimizer = keras.optimizers.Adam(0.01)
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -30,14 +32,14 @@ def made(strategy):
     return pawl.tf.Checkpoint(model=model, optimizer=optimizer, step=step, read=read)
 
 
-def train(strategy, checkpoint, steps):
+def train(strategy, checkpoint, steps, rank):
     model, optimizer = checkpoint.model, checkpoint.optimizer
 
     @tf.function
     def one(inputs):
         def on_replica(inputs):
             with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(model(inputs) ** 2)
+                loss = tf.reduce_mean(model(inputs, training=True) ** 2)
             gradients = tape.gradient(loss, model.trainable_variables)
             optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
             checkpoint.step.assign_add(1)
@@ -46,7 +48,7 @@ def train(strategy, checkpoint, steps):
         strategy.run(on_replica, args=(inputs,))
 
     for _ in range(steps):
-        one(tf.ones((2, 4)))
+        one(tf.reshape(tf.range(8.0), (2, 4)) * (rank + 1))
 
 
 def values(checkpoint):
@@ -58,6 +60,10 @@ def held(checkpoint):
     return {name: state[name] for name in state if hasattr(state[name], "shape")}
 
 
+def averages(checkpoint):
+    return checkpoint.model.layers[1].moving_mean.value.values[0].numpy().tolist()
+
+
 def main():
     run, what = sys.argv[1], sys.argv[2]
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -67,13 +73,14 @@ def main():
         checkpoint.model.layers[0].kernel.value.values[0].assign_add(tf.ones((4, 3)))
     with pawl.tf.CheckpointManager(checkpoint, run, 2, step_counter=checkpoint.step, group_deadline_s=60) as manager:
         found = manager.restore_or_initialize()
-        train(strategy, checkpoint, 2 if what != "differ" else 0)
+        restored = averages(checkpoint)
+        train(strategy, checkpoint, 2 if what != "differ" else 0, rank)
         try:
             manager.save()
             manager.sync()
         except pawl.Error as why:
             print("FAILED", json.dumps(str(why)))
-    print("RESULT", json.dumps([rank, found, pawl.discover().rank, values(checkpoint)]), flush=True)
+    print("RESULT", json.dumps([rank, found, pawl.discover().rank, values(checkpoint), restored, averages(checkpoint)]))
 
 
 main()
