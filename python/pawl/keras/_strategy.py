@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies of TensorFlow: what was made in the scope of which."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from keras import backend
+
+from .._error import UsageError
+
+
+def scope_of(model: Any) -> contextlib.AbstractContextManager[Any]:
+    """The scope in which the model was made; without a strategy one that does nothing."""
+    if backend.backend() != "tensorflow" or getattr(model, "_distribute_strategy", None) is None:
+        return contextlib.nullcontext()
+    scope: contextlib.AbstractContextManager[Any] = model.distribute_strategy.scope()
+    return scope
+
+
+def _of_strategy(variable: Any) -> bool:
+    import tensorflow
+
+    return isinstance(variable.value, tensorflow.distribute.DistributedValues)
+
+
+def require_one_strategy(model: Any) -> None:
+    """Model and optimizer are made in the scope of one strategy, or both outside of any (J04).
+
+    Raises:
+        UsageError: one was made in it, the other was not. Keras trains with that, and counts each step
+            once per replica.
+    """
+    if backend.backend() != "tensorflow":
+        return
+    optimizer = model.optimizer
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    variables = list(model.trainable_variables)
+    inside = [variable for variable in variables if _of_strategy(variable)]
+    outside = [variable for variable in variables if not _of_strategy(variable)]
+    if inside and outside:
+        shown = ", ".join(variable.path for variable in outside[:3])
+        error = UsageError(f"{len(outside)} of the model's variables were made outside of strategy.scope(): {shown}")
+    elif bool(inside) != _of_strategy(inner._iterations):
+        made = "inside of strategy.scope(), and the optimizer outside"
+        if not inside:
+            made = "outside of strategy.scope(), and the optimizer inside"
+        error = UsageError(
+            f"the model was made {made}: each replica would count and make every step, so that "
+            "optimizer.iterations is a multiple of the steps"
+        )
+    else:
+        return
+    error.next = "make model and optimizer, and compile, in one block: with strategy.scope():"
+    raise error
