@@ -9,6 +9,7 @@
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-torch      the Python package with PyTorch and its friends, from PyPI into build/torch
 #   make check-formats    other tools' checkpoints, with those tools, from PyPI into build/formats
+#   make check-tf         pawl.tf and pawl.keras, with TensorFlow, in the same place
 #   make check-wheel      the wheel in an environment of its own: what it asks for, the README's Python
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
 #   make proofs     the long form of the proofs, on all cores; table, and build/proofs.json
@@ -73,6 +74,11 @@ check-formats:
 	@tools/setup build example test python formats
 	@$(call BUILD,release)
 	@tools/test release formats
+
+check-tf:
+	@tools/setup build example test python formats
+	@$(call BUILD,release)
+	@tools/test release tf
 
 check-threads:
 	@tools/setup build example test python
@@ -151,5 +157,5 @@ clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw \
 	    build/wheel-check
 
-.PHONY: release demo demo-ranks demo-torch check check-torch check-formats check-threads proofs powerloss bench \
+.PHONY: release demo demo-ranks demo-torch check check-torch check-formats check-tf check-threads proofs powerloss bench \
     bench-quick bench-torch bench-formats asan tsan fuzz lint abi format docs wheel check-wheel install clean
