@@ -123,7 +123,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
 
     Args:
         run: directory of the run, or an open ``pawl.Run``, which then stays open.
-        every: steps between two saves [only the ends of epochs].
+        every: steps between two saves; the end of training is saved, too [only the ends of epochs].
         save_freq: as of ``keras.callbacks.BackupAndRestore``: "epoch", a number of steps, or False. With `every`
             "epoch" adds the ends of epochs [without `every` "epoch"].
         keep_last: retention keeps the newest so many checkpoints [all].
@@ -564,6 +564,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             return
         metrics = self._metrics(logs)
         better = self._improved(metrics)
+        last = epoch + 1 >= ((self.params or {}).get("epochs") or 0) or self._model.stop_training
+        self._due = self._due or (last and self._every is not None)
         position = Position(epoch + 1, 0, self.step) if whole else Position(epoch, self.batch, self.step)
         if whole:
             self.epoch, self.batch = epoch + 1, 0

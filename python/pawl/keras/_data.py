@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -126,7 +127,8 @@ class Arrays(keras.utils.PyDataset):  # type: ignore[misc]
         return keras.tree.map_structure(lambda array: array[begin : begin + self._batch_size], self._arrays)
 
 
-class _Spec(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Spec:
     shape: tuple[int | None, ...]
     dtype: str
 

@@ -54,12 +54,10 @@ def require_built(model: Any) -> None:
     Raises:
         UsageError: it, or a layer in it, is not built.
     """
-    layers = [model, *model._flatten_layers(include_self=False)]
-    unbuilt = [layer for layer in layers if not layer.built]
-    if not unbuilt:
+    unbuilt = [layer for layer in model._flatten_layers(include_self=False) if not layer.built]
+    if not unbuilt and model.built:
         return
-    first = unbuilt[-1]
-    of = "" if first is model else f", its {type(first).__name__} {first.name!r} for one"
+    of = f", its {type(unbuilt[0]).__name__} {unbuilt[0].name!r} for one" if unbuilt else ""
     error = UsageError(
         f"the model {model.name!r} is not built: its variables are not made yet{of}; "
         "what is restored into it now would be lost when they are"
@@ -180,7 +178,7 @@ class Optimizer:
 def short(rate: Any) -> float:
     """The value of a variable as the shortest number that gives the same bits: 0.001, not 0.0010000000474974513."""
     array = numpy.asarray(rate.value.detach().cpu() if hasattr(rate.value, "detach") else rate.value)
-    return float(numpy.format_float_positional(array, unique=True)) if array.dtype.kind == "f" else float(array)
+    return float(str(array[()]))
 
 
 def require_optimizer_of(model: Any, names: Mapping[int, str]) -> None:

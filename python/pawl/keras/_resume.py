@@ -169,6 +169,8 @@ def fits(
     if not given.each:
         warn_of_other_order(source, checkpoint.epoch, checkpoint.step > 0)
     planned = fits_of(checkpoint.epoch, checkpoint.batch, epochs, source.batches, steps_per_epoch, given.each)
+    if not planned and checkpoint.step and model.optimizer is not None:  # all that ``fit`` would still do
+        model.optimizer.finalize_variable_values(model.trainable_weights)
     for i, fit in enumerate(planned):
         if i and model.stop_training:
             return

@@ -5,6 +5,7 @@ RESULT gets every variable when training ends. KILL_AT: after so many batches of
 """
 
 import argparse
+import contextlib
 import logging
 import os
 import signal
@@ -13,6 +14,7 @@ import support  # noqa: F401 (first: it finds the package, and sets the environm
 import keras
 import numpy as np
 
+import pawl
 import pawl.keras
 
 BATCHES, EPOCHS, BATCH_SIZE = 6, 3, 8
@@ -78,6 +80,22 @@ class Kill(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def saved(path):
+    """Is there a checkpoint to continue from?"""
+    try:
+        return any(info.status == "committed" for info in pawl.ls(path))
+    except pawl.NotFound:
+        return False
+
+
+def value_of(variable):
+    """All replicas of a value."""
+    replicas = getattr(variable.value, "values", None)
+    if replicas is None:
+        return np.asarray(keras.ops.convert_to_numpy(variable.value))
+    return np.stack([one.numpy() for one in replicas])
+
+
 def everything(model):
     """All that a training has, by Keras's own paths, each with a number since these are not unique."""
     found = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
@@ -86,7 +104,7 @@ def everything(model):
     }
     seeds = keras.src.backend.common.global_state.get_global_attribute("global_seed_generator")
     if seeds is not None:
-        values["global"] = np.asarray(keras.ops.convert_to_numpy(seeds.state.value))
+        values["global"] = value_of(seeds.state)
     return values
 
 
@@ -96,6 +114,7 @@ def main():
     parser.add_argument("run")
     parser.add_argument("result")
     parser.add_argument("kill_at", nargs="?", type=int)
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--jit", action="store_true")
     parser.add_argument("--eager", action="store_true")
     parser.add_argument("--mixed", action="store_true")
@@ -104,21 +123,20 @@ def main():
     parser.add_argument("--every", type=int, default=1)
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
-    keras.utils.set_random_seed(int.from_bytes(os.urandom(2), "little") if given.kill_at is None else 1)
-    if os.path.exists(given.run):
-        keras.layers.Dense(1), keras.layers.Dropout(0.5)  # other names than before
-        keras.utils.set_random_seed(99)  # and other values
-    else:
-        keras.utils.set_random_seed(5)
-    if given.mixed:
-        keras.mixed_precision.set_dtype_policy("mixed_float16")
-    scope = __import__("contextlib").nullcontext()
+    scope = contextlib.nullcontext()
     if given.mirrored:
         import tensorflow as tf
 
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
         scope = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope()
+    if given.again and saved(given.run):  # other names than before, and other values
+        keras.layers.Dense(1), keras.layers.Dropout(0.5)
+        keras.utils.set_random_seed(99)
+    else:
+        keras.utils.set_random_seed(5)
+    if given.mixed:
+        keras.mixed_precision.set_dtype_policy("mixed_float16")
     with scope:
         model, optimizer, more = MODELS[given.kind]()
         model.compile(
