@@ -38,13 +38,17 @@ from ._parts import (
     require_optimizer_of,
     set_callback_values,
 )
-from ._strategy import require_one_strategy, scope_of
+from ._strategy import replica_entries, require_one_strategy, scope_of
 from ._values import values_of
 
 logger = logging.getLogger("pawl.keras")
 
 _MAX = re.compile(r"acc|auc|precision|recall|f1|f_1|fbeta|iou|r2|similarity|top_k|sensitivity|specificity")
 _MIN = re.compile(r"loss|err|mse|mae|mape|msle|deviation|divergence|crossentropy|entropy|hinge|poisson")
+#: Before the names of what a checkpoint may have, and a process that restores it need not.
+_OPTIONAL = ("metrics/", "rng/", "replicas/")
+#: What Keras begins anew with each epoch.
+_OF_EPOCH = re.compile(r"(replicas/\d+/\d+/)?metrics/")
 #: Callbacks that are open and act on signals.
 _watching: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -241,6 +245,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         entries = [*self._entries(model), *generator_entries()]
         if position.batch:
             entries += metric_entries(model)
+        entries += replica_entries(entries)
         tensors: dict[str, Any] = {}
         for name, variable, what in entries:
             values = values_of(variable)
@@ -343,8 +348,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         supplied: dict[str, Any] = {}
 
         def supply(found: Found) -> Tensor | None:
-            """Metrics and generators that are not in use in this process."""
-            if found.name.startswith(("metrics/", "rng/")) and found.dtype is not None:
+            """What is not in use in this process."""
+            if found.name.startswith(_OPTIONAL) and found.dtype is not None:
                 supplied[found.name] = _array_for(found)
                 return Tensor(supplied[found.name], role=found.role)
             return None
@@ -375,7 +380,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         wanted = self._saved_names()
         entries = [*self._entries(model), *generator_entries(frozenset(wanted))]
         found = metric_entries(model) if getattr(model, "compiled", False) else []
-        return entries + [entry for entry in found if entry.name in wanted]
+        entries += [entry for entry in found if entry.name in wanted]
+        return entries + [entry for entry in replica_entries(entries) if entry.name in wanted]
 
     def _may_restore(self) -> bool:
         """Is there a checkpoint to begin with?"""
@@ -392,10 +398,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         return open_checkpoint(self.run.path, step) if step is not None else open_checkpoint(self.run.path)
 
     def _saved_names(self) -> set[str]:
-        """Names of metrics and generators that the checkpoint has: they may be made for it."""
+        """Names of what the checkpoint may have and this process need not: metrics, generators, replicas."""
         try:
             with self._saved() as checkpoint:
-                return {name for name in checkpoint if name.startswith(("metrics/", "rng/"))}
+                return {name for name in checkpoint if name.startswith(_OPTIONAL)}
         except Error:  # what is wrong the restore says
             return set()
 
@@ -414,7 +420,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._again = []
         begun = bool(state["training/batch"]) and not model_only
         for name, variable, what in entries:
-            of_epoch = begun and (name.startswith("metrics/") or name == "optimizer/learning_rate")
+            of_epoch = begun and _OF_EPOCH.match(name) is not None
             if model_only and what.get("role") != "model":
                 continue
             values_of(variable).put(variable, memory[name], again=of_epoch)
@@ -558,7 +564,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Saves the end of the epoch, if that is asked for or a save is due."""
         steps = self._steps()
-        whole = steps is None or self.batch >= steps
+        whole = steps is None or self.batch >= steps or not self._model.stop_training
         self._offset = 0
         if self.preempted:
             return

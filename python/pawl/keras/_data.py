@@ -64,7 +64,8 @@ def fits_of(
     fits = []
     if batch:
         of_epoch = steps_per_epoch if batches is None else min(steps_per_epoch, batches - begin(epoch))
-        fits.append(Fit(begin(epoch) + batch, batch, epoch, epoch + 1, of_epoch - batch))
+        if batch < of_epoch:  # else the data have ended, and the epoch with them
+            fits.append(Fit(begin(epoch) + batch, batch, epoch, epoch + 1, of_epoch - batch))
         epoch += 1
     while cycle is not None and epoch % cycle and epoch < epochs:  # the rest of the data, before they begin again
         of_epoch = min(steps_per_epoch, (batches or 0) - begin(epoch))

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 from keras import backend
 
 from .._error import UsageError
+from ._parts import Entry
 
 
 def scope_of(model: Any) -> contextlib.AbstractContextManager[Any]:
@@ -54,3 +56,29 @@ def require_one_strategy(model: Any) -> None:
         return
     error.next = "make model and optimizer, and compile, in one block: with strategy.scope():"
     raise error
+
+
+def replica_entries(entries: Iterable[Entry]) -> list[Entry]:
+    """Of variables that each replica of a strategy has its own value of, each replica's.
+
+    Metrics are read as one of all values (ON_READ); of BatchNormalization's averages and of random seeds each replica
+    of Keras goes on with its own, and the first is what is read. With as many replicas training continues with
+    these; the entry of the variable itself has what is read, for any other number.
+    """
+    if backend.backend() != "tensorflow":
+        return []
+    import tensorflow
+
+    from ..tf import _values
+
+    found = []
+    for name, variable, what in entries:
+        value = _values.variable_of(variable)
+        if not isinstance(value, tensorflow.distribute.DistributedValues) or "slot_of" in what:
+            continue
+        alone = not variable.trainable and value.aggregation == tensorflow.VariableAggregation.NONE
+        if alone or _values.is_on_read(variable):
+            replicas = _values.replicas_of(variable)
+            for i, one in enumerate(replicas):
+                found.append(Entry(f"replicas/{len(replicas)}/{i}/{name}", one, {"role": "other"}))
+    return found

@@ -99,16 +99,14 @@ def value_of(variable):
 def everything(model):
     """All that a training has, by Keras's own paths, each with a number since these are not unique."""
     found = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
-    values = {
-        f"{i} {v.path}": np.asarray(keras.ops.convert_to_numpy(v.value)).astype("f8") for i, v in enumerate(found)
-    }
+    values = {f"{i} {v.path}": value_of(v) for i, v in enumerate(found)}
     seeds = keras.src.backend.common.global_state.get_global_attribute("global_seed_generator")
     if seeds is not None:
         values["global"] = value_of(seeds.state)
     return values
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("kind")
     parser.add_argument("run")
@@ -121,7 +119,7 @@ def main():
     parser.add_argument("--mirrored", action="store_true")
     parser.add_argument("--at-a-time", type=int, default=1)
     parser.add_argument("--every", type=int, default=1)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     scope = contextlib.nullcontext()
     if given.mirrored:
