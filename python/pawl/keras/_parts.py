@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import keras
 import numpy
 
 from .._error import UsageError
@@ -88,8 +89,7 @@ class Optimizer:
         """
         entries = list(self._of(self.optimizer, "optimizer"))
         if self._outer is not None:
-            own = {id(variable) for variable in self._outer._variables}
-            entries += [entry for entry in self._of(self._outer, "optimizer/loss_scale") if id(entry.variable) in own]
+            entries += self._of(self._outer, "optimizer/loss_scale")
         found: dict[str, Entry] = {}
         for entry in entries:
             if entry.name in found:
@@ -102,8 +102,11 @@ class Optimizer:
 
     def _of(self, optimizer: Any, prefix: str) -> Iterator[Entry]:
         left = {id(variable): variable for variable in optimizer._variables}
-        left.pop(id(optimizer._learning_rate), None)  # a hyperparameter
         trainable = list(optimizer._trainable_variables)
+        for attribute, value in vars(optimizer).items():  # what a LossScaleOptimizer builds is not always in the list
+            if attribute not in _NO_SLOTS:
+                left.update({id(one): one for one in _variables_in(value)})
+        left.pop(id(optimizer._learning_rate), None)  # a hyperparameter
         for attribute, value in vars(optimizer).items():
             name = attribute.lstrip("_")
             if id(value) in left:
@@ -173,6 +176,12 @@ class Optimizer:
                 setattr(self.optimizer, key, new)
                 changed = True
         return changed
+
+
+def _variables_in(value: Any) -> list[Any]:
+    """Keras's variables that an attribute of an optimizer is, or has in a list."""
+    listed = list(value) if isinstance(value, (list, tuple)) else [value]
+    return [one for one in listed if isinstance(one, keras.Variable)]
 
 
 def short(rate: Any) -> float:
