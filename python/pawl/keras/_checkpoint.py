@@ -189,6 +189,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self.report: Report | None = None
         self._offset = 0  # batches of the epoch that this fit has left out
         self._seen = 0  # batches of the epoch as this fit counts them
+        self._host: bytes | None = None  # random state of the process, with which the next epoch begins
         self._saved_at: Position | None = None
         self._due = False  # a save that waits for the end of the epoch
         self._began: Any = None  # the model that it was begun with
@@ -439,7 +440,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._callback_values = state["training/callbacks"] or {}
         self._saved_data = state["training/data"] or {}
         self._saved_at = Position(self.epoch, self.batch, self.step)
-        _set_host_random_state(state["rng/host"])
+        self._host = state["rng/host"]
+        _set_host_random_state(self._host)
 
     # ---- as a callback ----
 
@@ -514,6 +516,16 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if optimizer is not None and self._again_rate:
                 optimizer.set_values(self._again_rate)
         self._again, self._again_rate = [], {}
+        if self._host is not None:  # fit has drawn from it to look at the data
+            _set_host_random_state(self._host)
+        self._host = self._host if self._offset else None
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """An iterator of PyTorch's DataLoader has drawn a number, which the one of before had drawn already."""
+        del batch, logs
+        if self._host is not None:
+            _set_host_random_state(self._host, only="torch")
+            self._host = None
 
     def _steps(self) -> int | None:
         """Batches of this epoch, those that were left out, too; None: nobody knows."""
@@ -654,21 +666,23 @@ def _host_random_state() -> bytes:
     }
     torch = sys.modules.get("torch")
     if torch is not None and keras.backend.backend() == "torch":
-        state["torch"] = bytes(torch.get_rng_state().tolist()).hex()
+        state["torch"] = torch.get_rng_state().numpy().tobytes().hex()
     return json.dumps(state, separators=(",", ":")).encode()
 
 
-def _set_host_random_state(data: bytes) -> None:
+def _set_host_random_state(data: bytes, only: str | None = None) -> None:
     if not data:
         return
     try:
         state = json.loads(data)
+        torch = sys.modules.get("torch")
+        if "torch" in state and torch is not None:
+            torch.set_rng_state(torch.frombuffer(bytearray.fromhex(state["torch"]), dtype=torch.uint8))
+        if only == "torch":
+            return
         version, internal, gauss = state["python"]
         random.setstate((version, tuple(internal), gauss))
         name, keys, position, has_gauss, cached = state["numpy"]
         numpy.random.set_state((name, numpy.array(keys, dtype=numpy.uint32), position, has_gauss, cached))
-        torch = sys.modules.get("torch")
-        if "torch" in state and torch is not None:
-            torch.set_rng_state(torch.frombuffer(bytearray.fromhex(state["torch"]), dtype=torch.uint8))
     except (KeyError, TypeError, ValueError, RuntimeError) as why:
         raise Damaged(f"rng/host is no random state ({why!r})") from None

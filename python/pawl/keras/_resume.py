@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from .._error import UsageError
-from ._checkpoint import Checkpoint
+from ._checkpoint import Checkpoint, _host_random_state
 from ._data import Fit, Source, fits_of, source_of, warn_of_other_order
 from ._parts import require_built
 from ._strategy import scope_of
@@ -95,8 +95,8 @@ def _require_steps_fit(model: Any, steps_per_epoch: int | None) -> None:
     if steps_per_epoch is not None and steps_per_epoch % at_a_time:
         more = -(-steps_per_epoch // at_a_time) * at_a_time
         error = UsageError(
-            f"steps_per_epoch={steps_per_epoch} is no multiple of steps_per_execution={at_a_time}: Keras would train on "
-            f"{more} batches, and nobody could tell where in the data it is"
+            f"steps_per_epoch={steps_per_epoch} is no multiple of steps_per_execution={at_a_time}: Keras would train "
+            f"on {more} batches, and nobody could tell where in the data it is"
         )
         error.next = f"give steps_per_epoch={more}"
         raise error
@@ -175,6 +175,8 @@ def fits(
         if i and model.stop_training:
             return
         checkpoint._offset = fit.offset
+        if i:
+            checkpoint._host = _host_random_state()
         with _NotFinal(model, i + 1 < len(planned)):
             yield _arguments(given, fit)
 

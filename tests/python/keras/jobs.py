@@ -91,7 +91,7 @@ def saved(path):
 def value_of(variable):
     """All replicas of a value."""
     replicas = getattr(variable.value, "values", None)
-    if replicas is None:
+    if replicas is None or callable(replicas):
         return np.asarray(keras.ops.convert_to_numpy(variable.value))
     return np.stack([one.numpy() for one in replicas])
 
