@@ -38,7 +38,7 @@ from ._parts import (
     require_optimizer_of,
     set_callback_values,
 )
-from ._strategy import replica_entries, require_one_strategy, scope_of
+from ._strategy import replicas_of, require_one_strategy, rows, scope_of
 from ._values import values_of
 
 logger = logging.getLogger("pawl.keras")
@@ -48,7 +48,7 @@ _MIN = re.compile(r"loss|err|mse|mae|mape|msle|deviation|divergence|crossentropy
 #: Before the names of what a checkpoint may have, and a process that restores it need not.
 _OPTIONAL = ("metrics/", "rng/", "replicas/")
 #: What Keras begins anew with each epoch.
-_OF_EPOCH = re.compile(r"(replicas/\d+/\d+/)?metrics/")
+_OF_EPOCH = re.compile(r"(replicas/)?metrics/")
 #: Callbacks that are open and act on signals.
 _watching: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -246,8 +246,9 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         entries = [*self._entries(model), *generator_entries()]
         if position.batch:
             entries += metric_entries(model)
-        entries += replica_entries(entries)
         tensors: dict[str, Any] = {}
+        for name, replicas in replicas_of(entries).items():
+            tensors[name] = rows([values_of(one).hold(name, one) for one in replicas])
         for name, variable, what in entries:
             values = values_of(variable)
             tensors[name] = Tensor(values.hold(name, variable), copied=values.copied, **what)
@@ -342,6 +343,12 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         for name, variable, what in entries:
             memory[name], array = values_of(variable).new(name, variable)
             tensors[name] = Tensor(array, **what)
+        shapes = self._saved_shapes()
+        replicas = {}
+        for name, of in replicas_of(entries).items():
+            if shapes.get(name) == (len(of), *of[0].shape):
+                replicas[name] = [values_of(one).new(name, one) for one in of]
+                tensors[name] = rows([array for _, array in replicas[name]])
         state = State(tensors)
         if self._signature is None:
             self._signature = self._saved_signature()
@@ -364,6 +371,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         except Mismatch as why:
             _explain(why)
             raise
+        for name, of in replicas_of(entries).items():  # after the variables themselves, whose values all get
+            for one, (value, _) in zip(of, replicas.get(name, ()), strict=False):
+                entries.append(Entry(f"{name}/{len(memory)}", one, {"role": "other"}))
+                memory[entries[-1].name] = value
         self._take(model, state, entries, memory, model_only)
         logger.info("step %s of %s is restored", report.step, self.run.path)
         self.report = report
@@ -378,11 +389,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if not optimizer.built:
                 with scope_of(model):
                     optimizer.build(model.trainable_variables)
-        wanted = self._saved_names()
+        wanted = self._saved_shapes()
         entries = [*self._entries(model), *generator_entries(frozenset(wanted))]
         found = metric_entries(model) if getattr(model, "compiled", False) else []
-        entries += [entry for entry in found if entry.name in wanted]
-        return entries + [entry for entry in replica_entries(entries) if entry.name in wanted]
+        return entries + [entry for entry in found if entry.name in wanted]
 
     def _may_restore(self) -> bool:
         """Is there a checkpoint to begin with?"""
@@ -398,13 +408,14 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         step = (self._policies or {}).get("step")
         return open_checkpoint(self.run.path, step) if step is not None else open_checkpoint(self.run.path)
 
-    def _saved_names(self) -> set[str]:
+    def _saved_shapes(self) -> dict[str, tuple[int, ...]]:
         """Names of what the checkpoint may have and this process need not: metrics, generators, replicas."""
         try:
             with self._saved() as checkpoint:
-                return {name for name in checkpoint if name.startswith(_OPTIONAL)}
+                names = [name for name in checkpoint if name.startswith(_OPTIONAL)]
+                return {name: checkpoint.entry(name).shape or () for name in names}
         except Error:  # what is wrong the restore says
-            return set()
+            return {}
 
     def _saved_signature(self) -> Any:
         """The batches of the checkpoint, where nothing is known of those to come."""

@@ -10,6 +10,7 @@ from typing import Any
 from keras import backend
 
 from .._error import UsageError
+from .._state import Box, Tensor
 from ._parts import Entry
 
 
@@ -58,27 +59,32 @@ def require_one_strategy(model: Any) -> None:
     raise error
 
 
-def replica_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """Of variables that each replica of a strategy has its own value of, each replica's.
+def replicas_of(entries: Iterable[Entry]) -> dict[str, list[Any]]:
+    """Of variables that each replica of a strategy has its own value of, each replica's, by the name of its entry.
 
     Metrics are read as one of all values (ON_READ); of BatchNormalization's averages and of random seeds each replica
     of Keras goes on with its own, and the first is what is read. With as many replicas training continues with
-    these; the entry of the variable itself has what is read, for any other number.
+    these, which are the rows of ``replicas/NAME``; the entry of the variable itself has what is read.
     """
     if backend.backend() != "tensorflow":
-        return []
+        return {}
     import tensorflow
 
     from ..tf import _values
 
-    found = []
+    found = {}
     for name, variable, what in entries:
         value = _values.variable_of(variable)
         if not isinstance(value, tensorflow.distribute.DistributedValues) or "slot_of" in what:
             continue
         alone = not variable.trainable and value.aggregation == tensorflow.VariableAggregation.NONE
         if alone or _values.is_on_read(variable):
-            replicas = _values.replicas_of(variable)
-            for i, one in enumerate(replicas):
-                found.append(Entry(f"replicas/{len(replicas)}/{i}/{name}", one, {"role": "other"}))
+            found[f"replicas/{name}"] = list(_values.replicas_of(variable))
     return found
+
+
+def rows(arrays: list[Any]) -> Tensor:
+    """Arrays of one shape as the rows of a tensor."""
+    shape = arrays[0].shape
+    boxes = [Box((i, *(0,) * len(shape)), array[None]) for i, array in enumerate(arrays)]
+    return Tensor(boxes, shape=(len(arrays), *shape), role="other")
