@@ -47,6 +47,8 @@ _MAX = re.compile(r"acc|auc|precision|recall|f1|f_1|fbeta|iou|r2|similarity|top_
 _MIN = re.compile(r"loss|err|mse|mae|mape|msle|deviation|divergence|crossentropy|entropy|hinge|poisson")
 #: Before the names of what a checkpoint may have, and a process that restores it need not.
 _OPTIONAL = ("metrics/", "rng/", "replicas/")
+#: TensorFlow's graph of objects, which converted checkpoints keep.
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 #: What Keras begins anew with each epoch.
 _OF_EPOCH = re.compile(r"(replicas/)?metrics/")
 #: Callbacks that are open and act on signals.
@@ -336,6 +338,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if model is not None:
             self.set_model(model)
         model = self.model
+        if self._is_of_tensorflow():
+            return self._restore_of_tensorflow(model, policies)
         model_only = bool(policies.get("model_only"))
         entries = self._prepared(model)
         memory: dict[str, Any] = {}
@@ -378,6 +382,36 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._take(model, state, entries, memory, model_only)
         logger.info("step %s of %s is restored", report.step, self.run.path)
         self.report = report
+        return report
+
+    def _is_of_tensorflow(self) -> bool:
+        """Was the checkpoint converted from one of TensorFlow, with its graph of objects?"""
+        try:
+            with self._saved() as checkpoint:
+                return _GRAPH in checkpoint and "training/step" not in checkpoint
+        except Error:
+            return False
+
+    def _restore_of_tensorflow(self, model: Any, policies: dict[str, Any]) -> Report | None:
+        """Model and optimizer, by the ways of the graph; training then begins at step 0 of epoch 0."""
+        from .. import tf as of_tensorflow
+
+        require_built(model)
+        with self._saved() as checkpoint:
+            step = checkpoint.step
+            roots = {name.split("/", 1)[0] for name in checkpoint}
+        objects = {"model": model}
+        if "model" not in roots:
+            error = UsageError(f"step {step} was converted from TensorFlow, and its model is none of {sorted(roots)}")
+            error.next = "restore it by pawl.tf.Checkpoint(NAME=model, ...), with the names that it was saved with"
+            raise error
+        if "optimizer" in roots and not policies.get("model_only"):
+            objects["optimizer"] = model.optimizer
+        trackable: Any = of_tensorflow
+        given = {name: value for name, value in policies.items() if name not in ("step", "fallback")}
+        report: Report = trackable.Checkpoint(**objects).restore(f"{self.run.path}@{step}", **given)
+        self.report = report
+        logger.info("step %s of %s, which was TensorFlow's, is restored", step, self.run.path)
         return report
 
     def _prepared(self, model: Any) -> list[Entry]:
