@@ -7,7 +7,6 @@ mmap, JAX on CPU) or ``__dlpack__`` (PyTorch, CuPy, TensorFlow, JAX) will do. No
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import mmap
 import sys
@@ -432,20 +431,18 @@ def _ml_dtype(dtype: Dtype) -> Any:
         ) from None
 
 
-#: Several huge pages of 2 MiB.
-_HUGE_PAGES_FROM = 8 << 20
+#: Fresh pages of the system are zero: so many need not be written twice.
+_PAGES_FROM = 1 << 20
 
 
 def _new_memory(nbytes: int) -> ctypes.Array[ctypes.c_uint8]:
-    """Zeros. Many are of huge pages where the system has them: the first write to each page costs less."""
-    if nbytes < _HUGE_PAGES_FROM:
+    """Zeros."""
+    if nbytes < _PAGES_FROM:
         return (ctypes.c_uint8 * nbytes)()
     try:
         pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError:
         raise MemoryError(f"{nbytes} bytes of memory") from None
-    with contextlib.suppress(AttributeError, OSError):  # a kernel without them
-        pages.madvise(mmap.MADV_HUGEPAGE)
     return (ctypes.c_uint8 * nbytes).from_buffer(pages)
 
 

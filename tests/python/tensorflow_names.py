@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names that pawl gives to the keys of a checkpoint of TensorFlow."""
 
+import re
+
 #: The key of the graph of objects.
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 ATTRIBUTES, VALUE, SLOT = "/.ATTRIBUTES/", "VARIABLE_VALUE", "/.OPTIMIZER_SLOT/"
@@ -74,13 +76,20 @@ def names_of_graph(graph):
     return names
 
 
+def plain(part):
+    """A component of a key that no graph tells of: % alone, or where it would begin an escape, is escaped."""
+    if part in ("", "%"):
+        return {"": "%", "%": "%25"}[part]
+    return re.sub("%(?=[0-9A-F]{2})(?!2F)", "%25", part)
+
+
 def name_of(key, graph=()):
     """The name that an entry has whose key in TensorFlow is that; `graph` as of names_of_graph()."""
     if key in graph:
         return graph[key]
     before, found, attribute = key.partition(ATTRIBUTES)
     if not found:
-        return "/".join(part.replace("%", "%25") or "%" for part in key.split("/"))
+        return "/".join(plain(part) for part in key.split("/"))
     variable, slot, rest = before.partition(SLOT)
     if slot and attribute == VALUE:
         optimizer, _, last = rest.rpartition("/")

@@ -240,7 +240,7 @@ static pawl_status compare_sum(const uint8_t stored[SUM_BYTES], uint32_t is, paw
 }
 
 static pawl_status check_end(zarr_unpacker *u, pawl_error *err) {
-    uint8_t bytes[SUM_BYTES];
+    uint8_t bytes[SUM_BYTES] = {0};
     size_t got = 0;
     if (u->codecs.sum_within) {
         TRY(unpack_all(u, bytes, SUM_BYTES, err));

@@ -4,7 +4,6 @@
 #include "foreign/huggingface/sharded.h"
 #include "foreign/safetensors/safetensors.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define INDEX_ENDING ".safetensors.index.json"
@@ -37,29 +36,12 @@ static pawl_status add_tensors(reading *r, uint32_t file, const safetensors_head
     return PAWL_OK;
 }
 
-static pawl_status add_pair(reading *r, const safetensors_pair *pair, pawl_error *err) {
-    char name[PAWL_MAX_NAME_BYTES + 1];
-    const char *key;
-    TRY(archive_escape_name(r->a, pair->key, strlen(pair->key), &key, err));
-    int n = snprintf(name, sizeof(name), SAFETENSORS_METADATA "/%s", key);
-    if (n < 0 || n > PAWL_MAX_NAME_BYTES) {
-        error_set(err, PAWL_ELIMIT, "a key of " SAFETENSORS_METADATA " is too long");
-        return PAWL_ELIMIT;
-    }
-    return archive_add_value(r->a, name, PAWL_ROLE_OTHER, PAWL_KIND_STRING, pair->value,
-                             strlen(pair->value), err);
-}
-
-/* What pawl put there itself, when it converted a checkpoint, and what others did. Several files of
- * one checkpoint have the same: the first one's count. */
-static pawl_status add_values(reading *r, uint32_t file, const safetensors_header *header,
-                              pawl_error *err) {
+/* What pawl put there itself, when it converted a checkpoint. */
+static pawl_status add_values(reading *r, const safetensors_header *header, pawl_error *err) {
     for (size_t i = 0; i < header->metadata_count; i++) {
         const safetensors_pair *pair = &header->metadata[i];
         if (strcmp(pair->key, SAFETENSORS_VALUES_KEY) == 0) {
             TRY(archive_add_values(r->a, pair->value, strlen(pair->value), err));
-        } else if (file == 0 && strcmp(pair->key, SAFETENSORS_FORMAT) != 0) {
-            TRY(add_pair(r, pair, err));
         }
     }
     return PAWL_OK;
@@ -82,7 +64,7 @@ static pawl_status read_header(reading *r, uint32_t file, pawl_error *err) {
     r->data_bytes += header.file_bytes - header.data_offset;
     TRY(sharded_count(&r->header_bytes, header.data_offset, err));
     TRY(add_tensors(r, file, &header, err));
-    return add_values(r, file, &header, err);
+    return add_values(r, &header, err);
 }
 
 static pawl_status read_headers(reading *r, pawl_error *err) {

@@ -8,9 +8,6 @@
 
 /* Of __metadata__: what writer_values makes. */
 #define SAFETENSORS_VALUES_KEY "pawl.values"
-/* Other pairs of __metadata__ are values of that name and "/", their key. */
-#define SAFETENSORS_METADATA "__metadata__"
-#define SAFETENSORS_FORMAT   "format" /* is none of them: who reads the file chooses by it */
 
 /* By its name: an index, not a file of tensors. */
 bool safetensors_is_index(const char *name);

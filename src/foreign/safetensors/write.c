@@ -92,57 +92,12 @@ static void name_file(const writing *w, uint32_t file, char out[FILE_CHARS]) {
     snprintf(out, FILE_CHARS, "model-%05u-of-%05u.safetensors", file + 1, w->files);
 }
 
-static bool is_pair(const writer_item *item) {
-    static const char prefix[] = SAFETENSORS_METADATA "/";
-    const char *key = item->name + sizeof(prefix) - 1;
-    return item->kind == PAWL_KIND_STRING && strncmp(item->name, prefix, sizeof(prefix) - 1) == 0 &&
-           strcmp(key, SAFETENSORS_FORMAT) != 0 && strcmp(key, SAFETENSORS_VALUES_KEY) != 0;
-}
-
-static pawl_status make_pair(const writer_item *item, arena *memory, safetensors_pair *out,
-                             pawl_error *err) {
-    char name[PAWL_MAX_NAME_BYTES + 1];
-    writer_flat_name(item, name);
-    *out = (safetensors_pair){.key = arena_strdup(memory, name + sizeof(SAFETENSORS_METADATA)),
-                              .value = (const char *)item->value};
-    return out->key != NULL ? PAWL_OK : error_nomem(err, strlen(name));
-}
-
-/* The pairs of a file: the format, and in the first one all that is no tensor. */
-static pawl_status make_metadata(const writing *w, arena *memory, buffer *json,
-                                 safetensors_pair **out, size_t *count, pawl_error *err) {
-    size_t values = 0;
-    const writer_job *job = w->job;
-    writer_item *others = arena_take(memory, (job->count + 1) * sizeof(*others), err);
-    safetensors_pair *pairs = arena_take(memory, (job->count + 2) * sizeof(*pairs), err);
-    if (others == NULL || pairs == NULL) {
-        return PAWL_ENOMEM;
-    }
-    *out = pairs;
-    *count = 0;
-    for (size_t i = 0; i < job->count; i++) {
-        if (is_pair(&job->items[i])) {
-            TRY(make_pair(&job->items[i], memory, &pairs[(*count)++], err));
-        } else if (job->items[i].kind != PAWL_KIND_TENSOR) {
-            others[values++] = job->items[i];
-        }
-    }
-    TRY(writer_values(others, values, json, err));
-    if (json->size > 0) {
-        pairs[(*count)++] =
-            (safetensors_pair){.key = SAFETENSORS_VALUES_KEY, .value = (const char *)json->data};
-    }
-    return PAWL_OK;
-}
-
 static pawl_status make_header(const writing *w, size_t first, size_t n, bool values, buffer *out,
                                uint64_t *bytes, pawl_error *err) {
     CLEANUP(buffer_free) buffer json = {0};
-    CLEANUP(arena_free) arena memory = {0};
     AUTOFREE safetensors_tensor *tensors = mem_calloc(n + 1, sizeof(*tensors));
-    safetensors_pair only_format;
-    safetensors_pair *metadata = &only_format;
-    size_t pairs = 0;
+    safetensors_pair metadata[2] = {{.key = "format", .value = "pt"}};
+    size_t pairs = 1;
     if (tensors == NULL) {
         return error_nomem(err, n * sizeof(*tensors));
     }
@@ -152,9 +107,12 @@ static pawl_status make_header(const writing *w, size_t first, size_t n, bool va
             .name = item->name, .dtype = item->dtype, .ndim = item->ndim, .shape = item->shape};
     }
     if (values) {
-        TRY(make_metadata(w, &memory, &json, &metadata, &pairs, err));
+        TRY(writer_values(w->job->items, w->job->count, &json, err));
     }
-    metadata[pairs++] = (safetensors_pair){.key = SAFETENSORS_FORMAT, .value = "pt"};
+    if (json.size > 0) {
+        metadata[pairs++] =
+            (safetensors_pair){.key = SAFETENSORS_VALUES_KEY, .value = (const char *)json.data};
+    }
     return safetensors_encode(tensors, n, metadata, pairs, out, bytes, err);
 }
 

@@ -230,27 +230,6 @@ class Converting(support.InDirectory):
             pawl.convert(self.directory / "nothing", self.directory / "x.safetensors")
         self.assertEqual(self.left(), ["run", "taken.safetensors"])
 
-    def test_metadata_of_safetensors(self):
-        """LoRA's, for one: they come through a run to other weights."""
-        text = json.dumps(
-            {
-                "__metadata__": {"format": "np", "ss_lr": "1e-4", "a/b%": "", "\u00e9\n": "x\ty"},
-                "w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
-            }
-        ).encode()
-        path = self.directory / "lora.safetensors"
-        path.write_bytes(struct.pack("<Q", len(text)) + text + b"\7")
-        with pawl.open(path) as there:
-            self.assertEqual((there["__metadata__/ss_lr"], "__metadata__/format" in there), ("1e-4", False))
-        for to in ("safetensors", "pawl", "torch"):
-            pawl.convert(path, self.directory / to, to=to)
-            for shards in (0, 100):
-                back = self.directory / f"{to}-{shards}"
-                pawl.convert(self.directory / to, back, to="safetensors", shard_bytes=shards)
-                raw = (back / "model-00001-of-00001.safetensors" if shards else back).read_bytes()
-                found = json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]])["__metadata__"]
-                self.assertEqual(found, {"format": "pt", "ss_lr": "1e-4", "a/b%": "", "\u00e9\n": "x\ty"}, to)
-
     def test_odd_names_come_back(self):
         """What no entry of pawl can be called has its own name again in what is written."""
         keys = ["50%", "x%2Fy", "x%252Fy", "%41", "e\n", ".", "%"]

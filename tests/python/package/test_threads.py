@@ -273,4 +273,4 @@ class Threads(support.InDirectory):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
