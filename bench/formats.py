@@ -193,7 +193,7 @@ class Bench:
 
 
 def find_library(options):
-    os.environ.setdefault("PAWL_LIBRARY", str(options.library.resolve()))
+    os.environ.setdefault("PAWL_LIBRARY", str(options.libpawl.resolve()))
 
 
 def main():
@@ -205,7 +205,7 @@ def main():
     parser.add_argument("--pause", type=float, default=0.5, help="seconds before each turn [0.5]")
     parser.add_argument("--directory", default=ROOT / "build/bench", help="on the disk to measure [build/bench]")
     parser.add_argument("--tensorflow", default=ROOT / "build/formats/bin/python3", help="a Python that has TensorFlow")
-    parser.add_argument("--library", type=pathlib.Path, default=ROOT / "build/release/src/libpawl.so", help="[build/release]")
+    parser.add_argument("--libpawl", type=pathlib.Path, default=ROOT / "build/release/src/libpawl.so", help="[build/release]")
     options = parser.parse_args()
     find_library(options)
     bench = Bench(options)

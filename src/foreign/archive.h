@@ -22,7 +22,9 @@ struct archive;
 /* How a stream is made. A recipe embeds this as its first member; it lives in the archive's memory,
  * and is not changed once the archive is open: several threads open streams at once. */
 typedef struct stream_recipe {
-    /* A file of which `read`, `size` and `close` are used, as of a source. */
+    /* A file of which `read`, `size` and `close` are used, as of a source. Where the format
+     * compares checksums apart (archive_format.sums), it marks what it reads (source_parts_mark),
+     * or compares the checksum itself: else nobody does. */
     pawl_status (*open)(const struct stream_recipe *recipe, struct archive *a, store_mode mode,
                         store_file **out, pawl_error *err);
 } stream_recipe;
@@ -150,6 +152,8 @@ pawl_status archive_escape_key(archive *a, const char *key, size_t n, const char
 /* The same, in other memory. */
 pawl_status escape_key(arena *memory, const char *key, size_t n, const char **out, pawl_error *err)
     PAWL_MUST_CHECK;
+/* What %XX stands for, if the text begins with one; -1: it does not. */
+int escaped_byte(const char *text, size_t n);
 /* The real file that a stream is made of. */
 uint32_t archive_file_of(const archive *a, uint32_t stream);
 /* Where a piece begins: in the real file, unless a recipe makes its stream. */

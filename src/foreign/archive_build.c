@@ -330,8 +330,14 @@ static bool is_of_control(const char *name, size_t n, size_t at) {
            (follows && byte >= 0x80 && byte < 0xa0);
 }
 
-static bool is_digit_of_escape(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F');
+static int digit_of(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int escaped_byte(const char *text, size_t n) {
+    int high = n >= 3 && text[0] == '%' ? digit_of(text[1]) : -1;
+    int low = high >= 0 ? digit_of(text[2]) : -1;
+    return low >= 0 ? high * 16 + low : -1;
 }
 
 /* %XX, or a component of its own. In names that are no keys of dicts %2F is none: they have no
@@ -339,9 +345,8 @@ static bool is_digit_of_escape(char c) {
 static bool is_escape(const char *name, size_t n, size_t at) {
     bool begins = at == 0 || name[at - 1] == '/';
     bool ends = at + 1 == n || name[at + 1] == '/';
-    return (begins && ends) ||
-           (n - at >= 3 && is_digit_of_escape(name[at + 1]) && is_digit_of_escape(name[at + 2]) &&
-            memcmp(name + at, "%2F", 3) != 0);
+    int byte = escaped_byte(name + at, n - at);
+    return (begins && ends) || (byte >= 0 && byte != '/');
 }
 
 static pawl_status escape(arena *memory, const char *name, size_t n, bool key, const char **out,

@@ -292,6 +292,9 @@ static pawl_status open_strided(const stream_recipe *base, archive *a, store_mod
     CLEANUP(store_close_pointer) store_file *inner = NULL;
     (void)mode; /* what is read of the other stream is small, or is read again: by the page cache */
     TRY(archive_open_stream(a, r->layout.stream, STORE_READ, &inner, err));
+    if (a->base.parts != NULL && r->layout.stream < a->base.files) {
+        source_parts_mark(a->base.parts, r->layout.stream, r->layout.offset);
+    }
     strided_file *f = mem_calloc(1, sizeof(*f));
     if (f == NULL) {
         return error_nomem(err, sizeof(*f));

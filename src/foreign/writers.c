@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats that can be written. */
+#include "foreign/archive.h"
 #include "foreign/dcp/write.h"
 #include "foreign/numpy/write.h"
 #include "foreign/safetensors/safetensors.h"
@@ -90,23 +91,15 @@ uint64_t writer_tensor_bytes(const writer_job *job) {
     return bytes;
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 void writer_flat_name(const writer_item *item, char out[PAWL_MAX_NAME_BYTES + 1]) {
     const char *name = item->name;
+    size_t n = strnlen(name, PAWL_MAX_NAME_BYTES);
     size_t at = 0;
-    while (*name != '\0' && at < PAWL_MAX_NAME_BYTES) {
-        int high = name[0] == '%' ? hex_digit(name[1]) : -1;
-        int low = high >= 0 ? hex_digit(name[2]) : -1;
-        int byte = high * 16 + low;
-        if (low >= 0 && byte > 0 && byte != '/') {
-            out[at++] = (char)byte;
-            name += 3;
-        } else {
-            out[at++] = *name++;
-        }
+    for (size_t i = 0; i < n;) {
+        int byte = escaped_byte(name + i, n - i);
+        bool plain = byte <= 0 || byte == '/';
+        out[at++] = plain ? name[i] : (char)byte;
+        i += plain ? 1 : 3;
     }
     out[at] = '\0';
 }

@@ -7,12 +7,17 @@
 
 #include <stdlib.h>
 
-struct source_parts {
-    monitor guard;
+typedef struct part_list {
     source_part *items;
     size_t count, room;
-    bool sorted; /* and nothing overlaps */
-    bool lost;   /* of some that were read nothing is known */
+    bool sorted;
+} part_list;
+
+struct source_parts {
+    monitor guard;
+    part_list summed; /* once sorted, nothing overlaps */
+    part_list marked; /* begin somewhere: no more is known of them */
+    bool lost;        /* of some that were read nothing is known */
 };
 
 pawl_status source_parts_new(source_parts **out, pawl_error *err) {
@@ -32,25 +37,38 @@ pawl_status source_parts_new(source_parts **out, pawl_error *err) {
 void source_parts_free(source_parts *p) {
     if (p != NULL) {
         monitor_destroy(&p->guard);
-        mem_free(p->items);
+        mem_free(p->summed.items);
+        mem_free(p->marked.items);
         mem_free(p);
     }
 }
 
+/* The monitor is held. */
+static void add_to(source_parts *p, part_list *l, const source_part *part) {
+    struct pawl_error ignored = ERROR_INIT;
+    if (vec_reserve(&l->items, &l->room, l->count + 1, sizeof(*l->items), &ignored) != PAWL_OK) {
+        p->lost = true;
+        return;
+    }
+    l->items[l->count++] = *part;
+    l->sorted = false;
+}
+
 void source_parts_add(source_parts *p, struct source *s, uint32_t file, uint64_t at,
                       const void *bytes, size_t n) {
-    struct pawl_error ignored = ERROR_INIT;
     if (s->sum == NULL || n == 0 || (s->ops->in_file != NULL && !s->ops->in_file(s, &file, &at))) {
         return;
     }
     const source_part part = {.file = file, .at = at, .bytes = n, .sum = s->sum(0, bytes, n)};
     monitor_enter(&p->guard);
-    if (vec_reserve(&p->items, &p->room, p->count + 1, sizeof(*p->items), &ignored) == PAWL_OK) {
-        p->items[p->count++] = part;
-        p->sorted = false;
-    } else {
-        p->lost = true;
-    }
+    add_to(p, &p->summed, &part);
+    monitor_leave(&p->guard);
+}
+
+void source_parts_mark(source_parts *p, uint32_t file, uint64_t at) {
+    const source_part part = {.file = file, .at = at, .bytes = 1};
+    monitor_enter(&p->guard);
+    add_to(p, &p->marked, &part);
     monitor_leave(&p->guard);
 }
 
@@ -69,19 +87,17 @@ static int by_place(const void *a, const void *b) {
 }
 
 /* Parts that overlap were read more than once, and perhaps not alike: unless they are the same,
- * none of them counts. */
-static void sort_parts(source_parts *p) {
+ * the sum of none of them counts. */
+static void drop_overlapping(source_parts *p) {
+    part_list *l = &p->summed;
     size_t kept = 0;
     uint64_t end = 0; /* of all so far in that file */
-    if (p->count > 1) {
-        qsort(p->items, p->count, sizeof(*p->items), by_place);
-    }
-    for (size_t i = 0, n = 0; i < p->count; i += n) {
-        const source_part first = p->items[i];
+    for (size_t i = 0, n = 0; i < l->count; i += n) {
+        const source_part first = l->items[i];
         bool same = true;
         end = first.at + first.bytes;
-        for (n = 1; i + n < p->count; n++) {
-            const source_part *next = &p->items[i + n];
+        for (n = 1; i + n < l->count; n++) {
+            const source_part *next = &l->items[i + n];
             if (next->file != first.file || next->at >= end) {
                 break;
             }
@@ -90,23 +106,39 @@ static void sort_parts(source_parts *p) {
             end = next->at + next->bytes > end ? next->at + next->bytes : end;
         }
         if (same) {
-            p->items[kept++] = first;
+            l->items[kept++] = first;
         } else {
-            p->lost = true;
+            add_to(p, &p->marked, &first);
         }
     }
-    p->count = kept;
-    p->sorted = true;
+    l->count = kept;
+}
+
+static void sort_list(part_list *l) {
+    if (!l->sorted && l->count > 1) {
+        qsort(l->items, l->count, sizeof(*l->items), by_place);
+    }
+    l->sorted = true;
+}
+
+/* The monitor is held. */
+static void sort_all(source_parts *p) {
+    bool overlap = !p->summed.sorted;
+    sort_list(&p->summed);
+    if (overlap) {
+        drop_overlapping(p);
+    }
+    sort_list(&p->marked);
 }
 
 /* The first part that does not begin before that. */
-static size_t find_place(const source_parts *p, uint32_t file, uint64_t at) {
+static size_t find_place(const part_list *l, uint32_t file, uint64_t at) {
     const source_part wanted = {.file = file, .at = at};
     size_t low = 0;
-    size_t high = p->count;
+    size_t high = l->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (by_place(&p->items[middle], &wanted) < 0) {
+        if (by_place(&l->items[middle], &wanted) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -115,12 +147,8 @@ static size_t find_place(const source_parts *p, uint32_t file, uint64_t at) {
     return low;
 }
 
-/* Sorted; the monitor is held. */
-static size_t place_of(source_parts *p, uint32_t file, uint64_t at) {
-    if (!p->sorted) {
-        sort_parts(p);
-    }
-    return find_place(p, file, at);
+static bool begins_within(const part_list *l, size_t i, uint32_t file, uint64_t end) {
+    return i < l->count && l->items[i].file == file && l->items[i].at < end;
 }
 
 bool source_parts_touch(source_parts *p, uint32_t file, uint64_t at, uint64_t end) {
@@ -129,11 +157,12 @@ bool source_parts_touch(source_parts *p, uint32_t file, uint64_t at, uint64_t en
     }
     CLEANUP(monitor_leave_pointer) monitor *held = &p->guard;
     monitor_enter(held);
-    size_t i = place_of(p, file, at);
-    const source_part *next = i < p->count ? &p->items[i] : NULL;
-    const source_part *before = i > 0 ? &p->items[i - 1] : NULL;
-    return p->lost || (next != NULL && next->file == file && next->at < end) ||
-           (before != NULL && before->file == file && before->at + before->bytes > at);
+    sort_all(p);
+    size_t i = find_place(&p->summed, file, at);
+    const source_part *before = i > 0 ? &p->summed.items[i - 1] : NULL;
+    return p->lost || begins_within(&p->summed, i, file, end) ||
+           (before != NULL && before->file == file && before->at + before->bytes > at) ||
+           begins_within(&p->marked, find_place(&p->marked, file, at), file, end);
 }
 
 bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end,
@@ -144,17 +173,19 @@ bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end
     }
     CLEANUP(monitor_leave_pointer) monitor *held = &p->guard;
     monitor_enter(held);
-    size_t i = place_of(p, file, at);
-    if (i == p->count || p->items[i].file != file || p->items[i].at >= end) {
+    sort_all(p);
+    const part_list *l = &p->summed;
+    size_t i = find_place(l, file, at);
+    if (i == l->count || l->items[i].file != file || l->items[i].at >= end) {
         return false;
     }
-    if (p->items[i].at > at) {
-        out->bytes = p->items[i].at - at;
+    if (l->items[i].at > at) {
+        out->bytes = l->items[i].at - at;
         return false;
     }
-    if (p->items[i].bytes > end - at) { /* it is of more than what is asked for */
+    if (l->items[i].bytes > end - at) { /* it is of more than what is asked for */
         return false;
     }
-    *out = p->items[i];
+    *out = l->items[i];
     return true;
 }

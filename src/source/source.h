@@ -54,6 +54,8 @@ void source_parts_free(source_parts *p); /* NULL is fine */
 /* Notes bytes of a file of the source, as `open` numbers it; of others nothing. */
 void source_parts_add(source_parts *p, struct source *s, uint32_t file, uint64_t at,
                       const void *bytes, size_t n);
+/* Notes that bytes from `at` on are read by who makes others of them: their sum is not known. */
+void source_parts_mark(source_parts *p, uint32_t file, uint64_t at);
 /* Is there a part that begins at `at`, and ends before or at `end`? Else *out is as much from `at`
  * on as was not read. `p` NULL: nothing was. */
 bool source_parts_find(source_parts *p, uint32_t file, uint64_t at, uint64_t end, source_part *out);

@@ -449,8 +449,8 @@ static pawl_status put_known(writing *w, const pickle_node *node, int depth, boo
 
 static pawl_status put_call(writing *w, const pickle_node *node, int depth, pawl_error *err) {
     bool done = false;
-    if (node->call->with == NULL) { /* which it never is */
-        return buffer_append(w->json, "null", 4, err);
+    if (node->call->with == NULL) {
+        return error_set(err, PAWL_EINTERNAL, "a call of a pickle lacks what it was given");
     }
     if (is_dict(node)) {
         return put_any_dict(w, node, depth, err);

@@ -2,6 +2,7 @@
 /* What components of names stand for. */
 #include "foreign/torch/keys.h"
 #include "base/json.h"
+#include "foreign/archive.h"
 #include "foreign/pickle/write.h"
 #include "foreign/torch/value.h"
 
@@ -37,16 +38,8 @@ bool torch_is_other(const char *text, size_t n) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* The byte that an escape stands for; -1: it is none. */
-static int escaped_byte(const char *name, size_t n, size_t at) {
-    bool three = at < n && n - at >= 3 && name[at] == '%';
-    int high = three ? hex_digit(name[at + 1]) : -1;
-    int low = three ? hex_digit(name[at + 2]) : -1;
-    return high >= 0 && low >= 0 ? high * 16 + low : -1;
+static int byte_at(const char *name, size_t n, size_t at) {
+    return at < n ? escaped_byte(name + at, n - at) : -1;
 }
 
 /* A character of ASCII, or of C1, which has two bytes. */
@@ -56,8 +49,8 @@ static size_t unescape(char *name, size_t n) {
         return 0;
     }
     for (size_t i = 0; i < n;) {
-        int byte = escaped_byte(name, n, i);
-        int next = byte == 0xc2 ? escaped_byte(name, n, i + 3) : -1;
+        int byte = byte_at(name, n, i);
+        int next = byte == 0xc2 ? byte_at(name, n, i + 3) : -1;
         if (byte >= 0 && byte < 0x80) {
             name[at++] = (char)byte;
             i += 3;

@@ -3,6 +3,7 @@
 #include "foreign/torch/value.h"
 #include "foreign/base64.h"
 #include "foreign/pickle/write.h"
+#include "foreign/torch/keys.h"
 #include "foreign/torch/types.h"
 
 #include <math.h>
@@ -99,23 +100,6 @@ static pawl_status put_pairs(putting *p, json_span pairs, pawl_error *err) {
     }
 }
 
-static bool are_pairs(json_span pairs) {
-    json_reader r = json_reader_of(pairs.text, pairs.n);
-    bool more = json_enter(&r, '[') == PAWL_OK;
-    r.nul = true;
-    while (more && json_element(&r, &more) == PAWL_OK && more) {
-        bool pair = json_enter(&r, '[') == PAWL_OK;
-        for (int i = 0; pair && i < 2; i++) {
-            pair = json_element(&r, &more) == PAWL_OK && more && json_skip(&r, NULL) == PAWL_OK;
-        }
-        if (!pair || json_element(&r, &more) != PAWL_OK || more) {
-            return false;
-        }
-        more = true;
-    }
-    return json_end(&r) == PAWL_OK;
-}
-
 static bool is_list(json_span span) {
     json_reader r = json_reader_of(span.text, span.n);
     return json_peek(&r) == '[';
@@ -136,6 +120,91 @@ static void tag_of(json_span span, tag *t) {
     if (!json_fields(span.text, span.n, t->fields, ARRAY_LENGTH(t->fields))) {
         t->name = (json_span){NULL, 0};
     }
+}
+
+/* As functions want them that are called with numbers: nothing else may be pickled for those. */
+static bool is_number(json_span one, bool integer) {
+    tag t;
+    if (integer) {
+        return torch_is_integer(one.text, one.n);
+    }
+    if (one.n > 0 && one.text[0] == '{') {
+        tag_of(one, &t);
+        return json_is(t.name, "float");
+    }
+    return one.n > 0 && (one.text[0] == '-' || (one.text[0] >= '0' && one.text[0] <= '9'));
+}
+
+/* As many as `n`; -1: as many as there are. */
+static bool are_numbers(json_span list, bool integers, int n) {
+    json_reader r = json_reader_of(list.text, list.n);
+    json_span one;
+    int count = 0;
+    bool more = is_list(list) && json_enter(&r, '[') == PAWL_OK;
+    if (!more) {
+        return false;
+    }
+    while (json_element(&r, &more) == PAWL_OK && more) {
+        if (json_skip(&r, &one) != PAWL_OK || !is_number(one, integers)) {
+            return false;
+        }
+        count++;
+    }
+    return !more && (n < 0 || count == n);
+}
+
+static bool can_be_key(json_span one);
+
+static bool can_all_be_keys(json_span list) {
+    json_reader r = json_reader_of(list.text, list.n);
+    json_span one;
+    bool more = json_enter(&r, '[') == PAWL_OK;
+    r.nul = true;
+    while (more && json_element(&r, &more) == PAWL_OK && more) {
+        if (json_skip(&r, &one) != PAWL_OK || !can_be_key(one)) {
+            return false;
+        }
+    }
+    return !more;
+}
+
+/* Of a dict, or of a set: Python has no list there, nor a dict. Nested as deep as JSON may be. */
+static bool can_be_key(json_span one) {
+    static const char *const plain[] = {"float", "bytes", "complex", "device",
+                                        "dtype", "numpy", "size"};
+    tag t;
+    if (one.n == 0 || (one.text[0] != '{' && one.text[0] != '[')) {
+        return true;
+    }
+    tag_of(one, &t);
+    if (one.text[0] == '[' || (json_is(t.name, "tuple") && is_list(t.items))) {
+        return one.text[0] == '{' && can_all_be_keys(t.items);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(plain); i++) {
+        if (json_is(t.name, plain[i])) {
+            return torch_json_is_exact(one.text, one.n);
+        }
+    }
+    return false;
+}
+
+/* Lists of a key and a value. */
+static bool are_pairs(json_span pairs) {
+    json_reader r = json_reader_of(pairs.text, pairs.n);
+    bool more = json_enter(&r, '[') == PAWL_OK;
+    r.nul = true;
+    while (more && json_element(&r, &more) == PAWL_OK && more) {
+        json_span both[2];
+        bool pair = json_enter(&r, '[') == PAWL_OK;
+        for (int i = 0; pair && i < 2; i++) {
+            pair = json_element(&r, &more) == PAWL_OK && more && json_skip(&r, &both[i]) == PAWL_OK;
+        }
+        if (!pair || !can_be_key(both[0]) || json_element(&r, &more) != PAWL_OK || more) {
+            return false;
+        }
+        more = true;
+    }
+    return json_end(&r) == PAWL_OK;
 }
 
 static pawl_status call(putting *p, const char *module, const char *name, pawl_error *err) {
@@ -198,12 +267,13 @@ static bool take_float(json_span text, double *out) {
 static pawl_status put_device(putting *p, json_span text, bool *done, pawl_error *err) {
     char device[64];
     size_t n = json_decode(text, device, sizeof(device) - 1);
-    *done = n < sizeof(device) && n > 0;
+    device[n < sizeof(device) ? n : 0] = '\0';
+    char *colon = strchr(device, ':');
+    *done = n < sizeof(device) && n > 0 && strlen(device) == n &&
+            (colon == NULL || torch_is_integer(colon + 1, strlen(colon + 1)));
     if (!*done) {
         return PAWL_OK;
     }
-    device[n] = '\0';
-    char *colon = strchr(device, ':');
     TRY(call(p, "torch", "device", err));
     TRY(pickle_text(p->out, device, colon != NULL ? (size_t)(colon - device) : n, err));
     if (colon != NULL) {
@@ -269,7 +339,7 @@ static pawl_status put_simple(putting *p, const tag *t, bool *done, pawl_error *
     if (json_is(t->name, "bytes") || json_is(t->name, "bytearray")) {
         return put_bytes(p, t->data, t->name.n > 5, done, err);
     }
-    if (json_is(t->name, "complex") && is_list(t->parts)) {
+    if (json_is(t->name, "complex") && are_numbers(t->parts, false, 2)) {
         return put_complex(p, t->parts, err);
     }
     if (json_is(t->name, "device")) {
@@ -291,10 +361,10 @@ static pawl_status put_tagged(putting *p, const tag *t, bool *done, pawl_error *
         if (json_is(t->name, "tuple")) {
             return put_tuple(p, t->items, err);
         }
-        if (json_is(t->name, "set")) {
+        if (json_is(t->name, "set") && can_all_be_keys(t->items)) {
             return call_items(p, "__builtin__", "set", t->items, false, err);
         }
-        if (json_is(t->name, "size")) {
+        if (json_is(t->name, "size") && are_numbers(t->items, true, -1)) {
             return call_items(p, "torch", "Size", t->items, true, err);
         }
     }

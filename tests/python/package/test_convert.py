@@ -403,6 +403,32 @@ class Converting(support.InDirectory):
                 checkpoint.restore(pawl.State({names[0]: wanted[0]}), unexpected="allow")
                 self.assertEqual(wanted[0].tobytes(), pattern("F64", (1, 5), 0))
 
+    def test_checksums_are_compared_of_what_lies_in_another_order(self):
+        """Column by column, or the high bytes first: pawl reads it in pieces, here and there."""
+        numbers = bytes(range(48))
+        for how, head in (
+            ("columns", "{'descr': '<u2', 'fortran_order': True, 'shape': (4, 6), }"),
+            ("high bytes first", "{'descr': '>u2', 'fortran_order': False, 'shape': (4, 6), }"),
+        ):
+            path = self.directory / f"{how}.npz"
+            with zipfile.ZipFile(path, "w") as made:
+                header = head.ljust(117).encode() + b"\n"
+                made.writestr("w.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + numbers)
+                made.writestr("whole.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + numbers[::-1])
+            wanted = memoryview(bytearray(48)).cast("B").cast("H", (4, 6))
+            with pawl.open(path) as checkpoint:
+                checkpoint.restore(pawl.State({"w": wanted}), unexpected="allow")
+            raw = bytearray(path.read_bytes())
+            raw[raw.index(numbers) + 20] ^= 1
+            path.write_bytes(raw)
+            with self.subTest(how), pawl.open(path) as checkpoint:
+                with self.assertRaises(pawl.Damaged):
+                    checkpoint.restore(pawl.State({"w": wanted}), unexpected="allow")
+                checkpoint.restore(pawl.State({"whole": wanted}), unexpected="allow")
+            with self.subTest(how), self.assertRaises(pawl.Damaged):
+                pawl.convert(path, self.directory / "x.safetensors")
+            self.assertFalse((self.directory / "x.safetensors").exists())
+
     def test_the_checksum_of_a_compressed_member_is_compared_when_it_is_read(self):
         numbers = struct.pack("<I", 7) * 20000
         head = "{'descr': '<u4', 'fortran_order': False, 'shape': (20000,), }".ljust(117).encode() + b"\n"

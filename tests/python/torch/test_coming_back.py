@@ -166,6 +166,30 @@ class TestComingBack(test_formats.Formats):
             found = pawl.diff(self.directory / "source.pt", self.save("other.pt", different))
             self.assertEqual(len(found.differences), 1)
 
+    def test_tags_that_python_would_refuse(self):
+        """A run may have any JSON: what torch.load could not make of a tag stays a dict, and the file opens."""
+        values = [
+            {"$": "device", "text": "cuda:abc"},
+            {"$": "complex", "parts": ["a", "b"]},
+            {"$": "complex", "parts": [1]},
+            {"$": "complex", "parts": 3},
+            {"$": "size", "items": ["x"]},
+            {"$": "size", "items": [1.5]},
+            {"$": "set", "items": [[1]]},
+            {"$": "set", "items": [{"$": "tuple", "items": [{"a": 1}]}]},
+            {"$": "dict", "pairs": [[[1], 2]]},
+            {"$": "OrderedDict", "pairs": [[{"$": "bytes", "data": "?"}, 2]]},
+        ]
+        state = pawl.State({"w": torch.ones(1)})
+        for i, value in enumerate(values):
+            state.set_json(f"v/{i}", value)
+        with pawl.Run(self.directory / "run") as run:
+            run.save(state, 1)
+        result = pawl.convert(self.directory / "run", self.directory / "x.pt")
+        found = torch.load(self.directory / "x.pt", weights_only=True)
+        values[7]["items"] = [({"a": 1},)]  # the tuple itself can be made
+        self.assertEqual((list(found["v"].values()), result.described), (values, len(values)))
+
     def test_large_values(self):
         state = {"text": "\xe9" * 600000, "bytes": b"\0\xff" * 600000, "list": [i / 3 for i in range(100000)]}
         path = self.save("source.pt", state)

@@ -3,24 +3,12 @@
 #include "unit/foreign/made_torch.h"
 
 #include "lib/failing_memory.h"
+#include "lib/in_memory.h"
 
 #include "foreign/dcp/read.h"
 
 #define MODULE  "ctorch.distributed.checkpoint.metadata\n"
 #define SIZE(n) "ctorch\nSize\n((" n "ttR"
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 /* A chunk, or a byte item, and where it is. */
 typedef struct made_chunk {
@@ -266,8 +254,6 @@ static void test_r08_verify_compares_all_chunks(void **state) {
         put_anew(s, "d", data.data, (size_t)size);
     }
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

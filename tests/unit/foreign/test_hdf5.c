@@ -3,22 +3,10 @@
 #include "unit/foreign/made_archive.h"
 
 #include "lib/failing_memory.h"
+#include "lib/in_memory.h"
 
 #include "foreign/foreign.h"
 #include "foreign/hdf5/chunk_unpack.h"
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 static struct source *open_sample(store *s, const char *name) {
     struct pawl_error err;
@@ -439,8 +427,6 @@ static void test_every_allocation_of_dense_storage_may_fail(void **state) {
     made_put_sample(*state, "hdf5/many_new.h5", "many_new.h5");
     assert_true(failing_memory_each(open_many, *state) > 50);
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

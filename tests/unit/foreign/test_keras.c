@@ -4,23 +4,11 @@
 #include "unit/foreign/made_zip.h"
 
 #include "lib/failing_memory.h"
+#include "lib/in_memory.h"
 
 #include "foreign/keras/shards.h"
 
 #define INDEX "model.weights.json"
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 /* ---- .keras --------------------------------------------------------------------------------- */
 
@@ -252,8 +240,6 @@ static void test_every_allocation_may_fail(void **state) {
     put_shards(*state, MAP(G "," BOTH));
     assert_true(failing_memory_each(open_shards, *state) > 50);
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -5,23 +5,11 @@
 #include "foreign/formats.h"
 #include "foreign/numpy/npy_header.h"
 #include "lib/failing_memory.h"
+#include "lib/in_memory.h"
 #include "lib/stored.h"
 #include "stores/stores.h"
 
 #include <stdio.h>
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 /* A .npy of any version: the dictionary, padded to 64, and elements. */
 static void make_npy(buffer *out, int version, const char *text, const void *data, size_t n) {
@@ -388,8 +376,6 @@ static void test_every_allocation_may_fail(void **state) {
     buffer_free(&z.file);
     assert_true(failing_memory_each(open_with_failing_memory, *state) > 20);
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -2,6 +2,8 @@
 /* Tensors that lie in a file in another way than pawl reads them, compared with what one finds
  * element by element. */
 #include "lib/stored.h"
+
+#include "lib/in_memory.h"
 #include "lib/test.h"
 
 #include "foreign/streams.h"
@@ -33,19 +35,6 @@ static pawl_status read_layout(archive *a, pawl_error *err) {
 }
 
 static const archive_format format = {.name = "test", .unverified = "all", .read = read_layout};
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 /* ---- element by element ---- */
 
@@ -199,9 +188,9 @@ static void test_r14_elements_outside_of_the_stream(void **state) {
 
 int main(void) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_layouts_of_all_kinds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_large_column_major_and_permuted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_r14_elements_outside_of_the_stream, set_up, tear_down),
+        IN_MEMORY(test_layouts_of_all_kinds),
+        IN_MEMORY(test_large_column_major_and_permuted),
+        IN_MEMORY(test_r14_elements_outside_of_the_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

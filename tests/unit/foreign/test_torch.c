@@ -3,22 +3,10 @@
 #include "unit/foreign/made_torch.h"
 
 #include "lib/failing_memory.h"
+#include "lib/in_memory.h"
 
 #include <sys/resource.h>
 #include <time.h>
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -614,8 +602,6 @@ static void test_r08_a_broken_file_of_others(void **state) {
     assert_fails(foreign_open(*state, false, "m.pt", false, &w, &err), PAWL_EUSAGE, &err);
     assert_says(err.attempt, "no checkpoint that pawl knows");
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

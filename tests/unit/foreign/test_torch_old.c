@@ -2,18 +2,7 @@
 /* Files of torch.save from before there were zips: streams of pickles, and tars. */
 #include "unit/foreign/made_torch.h"
 
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
+#include "lib/in_memory.h"
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
@@ -364,8 +353,6 @@ static void test_a_tar_of_others(void **state) {
     assert_tensor(w, "tensor", ((const float[]){1.0f, 2.5f, -3.7f, 0.0f}));
     source_destroy(w);
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -4,22 +4,10 @@
 #include "unit/foreign/made_torch.h"
 
 #include "lib/failing_memory.h"
+#include "lib/in_memory.h"
 
 #define INDEX        "pytorch_model.bin.index.json"
 #define MAP(members) "{\"metadata\":{\"total_size\":1},\"weight_map\":{" members "}}"
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 static void put_index(store *s, const char *text) {
     put_anew(s, INDEX, text, strlen(text));
@@ -162,8 +150,6 @@ static void test_which_file_is_opened(void **state) {
     assert_true(foreign_opens(INDEX));
     assert_false(foreign_opens(".bin.index.json"));
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -2,18 +2,7 @@
 /* Values, arrays of NumPy and objects in zips of torch.save (R14: what is refused of them). */
 #include "unit/foreign/made_torch.h"
 
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
+#include "lib/in_memory.h"
 
 typedef struct value {
     const char *pickle, *says;
@@ -256,8 +245,6 @@ static void test_r14_calls_into_python(void **state) {
         }
     }
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -4,21 +4,9 @@
 #include "unit/foreign/made.h"
 
 #include "lib/failing_memory.h"
+#include "lib/in_memory.h"
 
 #define INDEX "model.safetensors.index.json"
-
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
 
 /* ---- one file ---- */
 
@@ -360,8 +348,6 @@ static void test_every_allocation_may_fail(void **state) {
     make_sharded(*state, MAP(A "," B "," C));
     assert_true(failing_memory_each(open_with_failing_memory, *state) > 20);
 }
-
-#define IN_MEMORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -2,18 +2,7 @@
 /* Arrays of zarr as files, made by hand: what is read, and what is refused. */
 #include "unit/foreign/made_archive.h"
 
-static int set_up(void **state) {
-    struct pawl_error err = ERROR_INIT;
-    store *s;
-    assert_ok(store_mem(&s, &err), &err);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    store_destroy(*state);
-    return 0;
-}
+#include "lib/in_memory.h"
 
 #define V2(shape, chunks, type, more)                                                              \
     "{\"zarr_format\":2,\"shape\":" shape ",\"chunks\":" chunks ",\"dtype\":\"" type "\"," more "}"
@@ -345,19 +334,19 @@ static void test_a_group_of_version_3(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_what_lies_in_its_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_orders_of_elements_and_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fill_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_fill_value_that_is_not_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_few_parts_of_many_chunks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_arrays_of_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_names_of_arrays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_chunks_in_shards, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_chunks_of_another_length, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_checksums_of_chunks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_descriptions_that_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_is_not_read_is_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_group_of_version_3, set_up, tear_down),
+        IN_MEMORY(test_what_lies_in_its_file),
+        IN_MEMORY(test_orders_of_elements_and_bytes),
+        IN_MEMORY(test_fill_values),
+        IN_MEMORY(test_a_fill_value_that_is_not_read),
+        IN_MEMORY(test_few_parts_of_many_chunks),
+        IN_MEMORY(test_arrays_of_nothing),
+        IN_MEMORY(test_names_of_arrays),
+        IN_MEMORY(test_chunks_in_shards),
+        IN_MEMORY(test_chunks_of_another_length),
+        IN_MEMORY(test_checksums_of_chunks),
+        IN_MEMORY(test_descriptions_that_are_refused),
+        IN_MEMORY(test_what_is_not_read_is_named),
+        IN_MEMORY(test_a_group_of_version_3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

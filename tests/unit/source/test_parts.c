@@ -111,6 +111,41 @@ static void test_a_place_is_that_in_the_real_file(void **state) {
     source_parts_free(f.parts);
 }
 
+static void test_what_was_read_is_touched(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    assert_true(source_parts_touch(NULL, 0, 0, 1));
+    assert_false(source_parts_touch(f.parts, 0, 0, 4096));
+    add(&f, 1, 100, 50);
+    assert_false(source_parts_touch(f.parts, 1, 0, 100));
+    assert_true(source_parts_touch(f.parts, 1, 0, 101));
+    assert_true(source_parts_touch(f.parts, 1, 120, 130));
+    assert_true(source_parts_touch(f.parts, 1, 149, 4096));
+    assert_false(source_parts_touch(f.parts, 1, 150, 4096));
+    assert_false(source_parts_touch(f.parts, 0, 100, 150));
+    source_parts_mark(f.parts, 2, 1000);
+    assert_true(source_parts_touch(f.parts, 2, 900, 1001));
+    assert_false(source_parts_touch(f.parts, 2, 900, 1000));
+    assert_false(source_parts_touch(f.parts, 2, 1001, 4096));
+    assert_missing(&f, 2, 1000, 1100, 100);
+    source_parts_free(f.parts);
+}
+
+/* Two views of one storage: its checksum is compared, and that of no other one. */
+static void test_parts_that_overlap_touch_what_they_are_of(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    add(&f, 0, 100, 200);
+    add(&f, 0, 250, 100);
+    assert_true(source_parts_touch(f.parts, 0, 64, 400));
+    assert_false(source_parts_touch(f.parts, 0, 400, 4096));
+    assert_false(source_parts_touch(f.parts, 3, 0, 4096));
+    assert_missing(&f, 0, 100, 400, 300);
+    source_parts_free(f.parts);
+}
+
 static void test_nothing_is_noted_of_a_source_without_sums(void **state) {
     (void)state;
     fixture f;
@@ -130,6 +165,8 @@ int main(void) {
         cmocka_unit_test(test_parts_that_overlap_are_read_again),
         cmocka_unit_test(test_a_part_that_was_read_twice_counts_if_it_was_the_same),
         cmocka_unit_test(test_a_place_is_that_in_the_real_file),
+        cmocka_unit_test(test_what_was_read_is_touched),
+        cmocka_unit_test(test_parts_that_overlap_touch_what_they_are_of),
         cmocka_unit_test(test_nothing_is_noted_of_a_source_without_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
