@@ -97,9 +97,12 @@ void writer_flat_name(const writer_item *item, char out[PAWL_MAX_NAME_BYTES + 1]
     size_t at = 0;
     for (size_t i = 0; i < n;) {
         int byte = escaped_byte(name + i, n - i);
-        bool plain = byte <= 0 || byte == '/';
-        out[at++] = plain ? name[i] : (char)byte;
-        i += plain ? 1 : 3;
+        if (byte > 0 && byte != '/') {
+            out[at++] = (char)byte;
+            i += 3;
+        } else {
+            out[at++] = name[i++];
+        }
     }
     out[at] = '\0';
 }
