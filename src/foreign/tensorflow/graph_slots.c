@@ -67,8 +67,7 @@ static uint32_t item(const object_graph *g, uint32_t list, size_t i) {
 }
 
 static bundle_text without_underscore(bundle_text name) {
-    bool one = name.n > 1 && name.bytes[0] == '_';
-    return (bundle_text){name.bytes + one, name.n - one};
+    return name.n > 1 && name.bytes[0] == '_' ? (bundle_text){name.bytes + 1, name.n - 1} : name;
 }
 
 /* Returns whether there is one. */
