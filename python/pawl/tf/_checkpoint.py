@@ -22,7 +22,8 @@ from .._run import Run
 from .._state import State
 from ._graph import Names, fingerprint_of, is_of_keras_alone, join
 from ._optimizers import inner_of
-from ._target import Place, Target, build_optimizers, saved_state
+from ._target import Place, Target, build_optimizers, is_bundle, saved_state
+from ._tf_keras import variables_of_tf_keras
 
 logger = logging.getLogger("pawl.tf")
 
@@ -259,6 +260,7 @@ class Checkpoint:
             names = self._current()
         if not policies.get("model_only"):
             _refuse_other_optimizers(names, opened)
+            _refuse_optimizers_of_tf_keras(names, opened)
         keep = bool(policies.get("model_only")) or policies.get("missing", "error") != "error"
         return Target(names, opened, keep, Place(*place))
 
@@ -276,6 +278,25 @@ def _refuse_other_optimizers(names: Names, opened: Opened) -> None:
             error.entry, error.path = saved, opened.path
             error.safe = "nothing was restored"
             error.next = "make the optimizer that was saved, or pass model_only=True to restore the model alone"
+            raise error
+
+
+def _refuse_optimizers_of_tf_keras(names: Names, opened: Opened) -> None:
+    """What Keras 2 saved of an optimizer is no state of one of Keras 3.
+
+    Raises:
+        Mismatch: the checkpoint has such an optimizer where the program has one.
+    """
+    if not names.optimizers or not is_bundle(opened) or not variables_of_tf_keras(opened):
+        return
+    for node in names.optimizers:
+        prefix = join(node.way, "")
+        first = next(iter(opened.entries(f"{prefix}/" if prefix else "")), None)
+        if first is not None:
+            error = Mismatch(f"{node.way}: an optimizer of Keras 2 (tf_keras) was saved, this one is of Keras 3")
+            error.entry, error.path = first.name, opened.path
+            error.safe = "nothing was restored"
+            error.next = "pass model_only=True to restore the model alone, whose variables are found by their names"
             raise error
 
 

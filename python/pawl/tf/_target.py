@@ -15,6 +15,7 @@ from .._state import Box, State, Tensor
 from . import _opaque
 from ._graph import Leaf, Names, join, key_of
 from ._optimizers import hyperparameters, set_hyperparameters
+from ._tf_keras import GRAPH, entries_for, variables_of_tf_keras, without_underscore
 from ._values import aligned, assign, hold, hold_all, is_on_read, replicas_of, variable_of
 
 #: Types of less than a byte, one element to a byte, as what they are saved.
@@ -22,7 +23,7 @@ _BYTES = {"int2": numpy.int8, "int4": numpy.int8, "uint2": numpy.uint8, "uint4":
 #: The entry that says of which these are.
 _NARROW = "tensorflow/narrow"
 #: What a bundle of TensorFlow has that no object is.
-_OF_BUNDLES = ("_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter")
+_OF_BUNDLES = (GRAPH, "save_counter")
 
 
 def _as_bytes(array: Any) -> Any:
@@ -148,6 +149,14 @@ def is_bundle(checkpoint: Opened) -> bool:
     return checkpoint.format.startswith("TensorFlow") or _OF_BUNDLES[0] in checkpoint
 
 
+def _entries_of_tf_keras(names: Names, checkpoint: Opened) -> dict[str, str]:
+    """The entries of variables whose way in the graph of objects is another in Keras 2."""
+    missing = {leaf.name: leaf.way for leaf in names.leaves if leaf.kind == "variable" and leaf.way not in checkpoint}
+    found = {name: without_underscore(way) for name, way in missing.items() if without_underscore(way) in checkpoint}
+    old = variables_of_tf_keras(checkpoint) if len(found) < len(missing) else {}
+    return {**entries_for(missing, old), **found}
+
+
 class Target:
     """Memory to restore into, which becomes the values of the variables when all of it is there.
 
@@ -174,8 +183,9 @@ class Target:
         self._memory: list[tuple[Leaf, list[Any]]] = []
         self._opaque: list[tuple[str, Leaf]] = []
         self._replicas: list[tuple[Any, Any]] = []
+        self._old = _entries_of_tf_keras(names, checkpoint) if self._bundle else {}
         leaves = [leaf for leaf in names.all_leaves() if self._name_of(leaf)]
-        ways = {name: names.ways.get(key, "") for key, name in names.named.items()}
+        ways = {name: self._old.get(name, names.ways.get(key, "")) for key, name in names.named.items()}
         entries = {}
         for leaf in leaves:
             if leaf.kind == "opaque":
@@ -202,7 +212,7 @@ class Target:
             self.state.set_json(_NARROW, narrow, role="other")
 
     def _name_of(self, leaf: Leaf) -> str:
-        return leaf.way if self._bundle else leaf.name
+        return self._old.get(leaf.name, leaf.way) if self._bundle else leaf.name
 
     def _add_replicas(self, checkpoint: Opened, alone: Mapping[str, list[Any]], place: Place) -> None:
         """What each replica had; where there are more or fewer now, it is read and left."""
