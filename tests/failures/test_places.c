@@ -481,7 +481,8 @@ static void look_at(size_t least, bool well) {
     }
 }
 
-static void test_p03_p07_p08_p09_p11_s05_s06_s08_s10_s12_r08_broken_places_are_found(void **state) {
+static void
+test_p03_p07_p08_p09_p10_p11_s05_s06_s08_s10_s12_r08_e01_e02_e03_broken_places(void **state) {
     (void)state;
     look_at(30, false);
 }
@@ -507,7 +508,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_p03_p07_p08_p09_p11_s05_s06_s08_s10_s12_r08_broken_places_are_found),
+        TEST(test_p03_p07_p08_p09_p10_p11_s05_s06_s08_s10_s12_r08_e01_e02_e03_broken_places),
         TEST(test_p01_places_that_are_well_have_no_findings),
     };
     return cmocka_run_group_tests_name("broken places", tests, NULL, NULL);
