@@ -30,7 +30,7 @@ def run_tool(root, *options):
 def sections(root):
     path = root / PAGE
     parts = re.split(r"^### (\w+)\n", path.read_text(encoding="utf-8") if path.is_file() else "", flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2]))
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def printed(root):
@@ -111,14 +111,17 @@ def self_test():
     fewer = with_page(tree_of([i for i in DUE if i != "R05"]))
     quality.prove(check, good, [
         (changed("src/a.c", "message of S01", "words for S01"), "says: message of S01"),
-        (changed("src/a.c", "say(\"S01\", \"message of S01\")", "/* \"message of S01\" */"), "says: message of S01"),
+        (changed("src/a.c", "say(\"S01\", \"message of S01\")", "/* \"message of S01\" */"),
+         "says: message of S01"),
         (changed("tests/failures/test_a.c", "\"of S01", "\"of S02"), "expects nothing that says: message of S01"),
         (changed("tests/failures/test_a.c", "test_s01_x", "test_x"), "no test carries S01"),
         (changed("tests/failures/test_a.c", "of S01\\n  next: go", "of S01\\n  next: stay"), "run tools/failures"),
         (changed("tests/cli/p02_doctor/stdout", "next: go", "next: stay"), "run tools/failures"),
         (changed("tests/python/tf/test_x.py", "no\\ S01'", "yes'"), "does not have the words: no S01"),
-        (changed(file, "test_x\n  They say \"no S01", "test_y\n  They say \"no S01"), "no tests/python/tf/test_x.py test_y"),
+        (changed(file, "test_x\n  They say \"no S01", "test_y\n  They say \"no S01"),
+         "there is no tests/python/tf/test_x.py test_y"),
         (changed(PAGE, "Way out: A way.\n", "Way out: A way. \n"), "run tools/failures"),
+        (changed(file, "message of S01\nout: A", "message of S01\nout: Call `pawl nothing`. A"), "is called nothing"),
         (changed(file, "S01 Title", "S001 Title"), "this is no part of a failure: S001"),
         (changed(file, "says: tests/failures/test_a.c\n  message of S01\n", ""), "S01 has no \"says\""),
         (changed(file, "message of S01\nout: A way.\n", "message of S01\n"), "S01 has 0 texts \"out\""),
