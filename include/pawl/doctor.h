@@ -27,7 +27,7 @@ typedef struct pawl_finding {
 
 /* What is looked at. */
 typedef enum pawl_doctor_part {
-    PAWL_DOCTOR_PATH = 1, /* can a run be saved there? P01 to P09, S06, S08, S10 */
+    PAWL_DOCTOR_PATH = 1, /* can a run be saved there? P01 to P10, S06, S08, S10 */
     /* What a save costs there: at most 64 MiB and about a second of writing, syncing and reading
      * back. P11; nothing is written where PATH found an error */
     PAWL_DOCTOR_PROBE = 2,
@@ -72,7 +72,7 @@ typedef struct pawl_doctor_options {
 } pawl_doctor_options;
 
 /*
- * Explains whether a run can be saved at `run_path`, and leaves nothing behind: P01 to P09, S06,
+ * Explains whether a run can be saved at `run_path`, and leaves nothing behind: P01 to P10, S06,
  * S10; and what else `parts` names. With PAWL_DOCTOR_CHECKPOINT the path may be a checkpoint of any
  * format; of one of another tool only that is looked at, and nothing is written beside it. With a
  * group of many ranks rank 0 alone looks at PROBE and CHECKPOINT.

@@ -2,7 +2,7 @@
 /*
  * doctor: explains, before a job starts, what keeps it from saving or restoring.
  *
- * That is whether a path can be saved to and why not (P01 to P09, S06, S08, S10), how fast (P11),
+ * That is whether a path can be saved to and why not (P01 to P10, S06, S08, S10), how fast (P11),
  * whether what is there is whole (R08, R09, S09) and fits a model (R01 to R07, R10), what the
  * machine has for it, and, for many ranks, whether they see the same directory.
  *

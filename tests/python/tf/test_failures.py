@@ -417,9 +417,12 @@ class Paths(Both):
         with self.assertRaisesRegex((pawl.Error, ValueError), "NUL|null"):
             self.pawl_save(str(self.directory / "c\0d"))
 
-    def test_p08_a_scheme(self):
+    def test_p10_a_bucket(self):
         with self.assertRaisesRegex(tf.errors.UnimplementedError, "File system scheme 's3' not implemented"):
             self.tf_save("s3://bucket/ckpt")
+        with self.assertRaisesRegex(pawl.UsageError, "s3:// is an object store") as caught:
+            self.pawl_save("s3://bucket/run")
+        self.assertIn("save to a directory", caught.exception.next)
 
 
 class Saving(Both):
