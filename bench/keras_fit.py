@@ -16,10 +16,12 @@ that save follow one another. All keep the newest checkpoint alone. Columns, med
     written   seconds from the call until the contender says that it has written it, nothing trained meanwhile
     durable   the same until it is durable. Only pawl syncs what it writes: for all others the bench does it, after
               what they wrote. In the loop nobody does: what is lost if the power fails is not in their stall
-    cold      seconds until a model, made anew and compiled, and its optimizer have what was saved, the files not in
-              the page cache; warm: the files in it
-    memory    MiB by which the process had a higher peak than while it trained and saved nothing. The page cache,
-              which all but pawl write to, is not counted
+    cold      seconds until a model, made anew and compiled, and its optimizer have what was saved, in a process of its
+              own that has restored something small before; the files not in the page cache. Warm: the files in it
+    memory    MiB by which the process had a higher peak than while it trained and saved nothing
+    cached    MiB of what was saved that are in the page cache when it is written: memory, too, which the system cannot
+              give to others before it has written them
+    both      memory and cached
 
 The last table has ratios of medians: pawl beside each of the others, less than 1 where pawl is ahead.
 """
@@ -35,7 +37,7 @@ from loops import ratio, spread, values_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHOWN = ("stopped", "stall", "written", "durable", "cold", "warm")
-COLUMNS = (*SHOWN, "memory")
+COLUMNS = (*SHOWN, "both")
 SAVERS = (
     "nothing",
     "pawl.keras",
@@ -67,19 +69,21 @@ def job(options, contender):
 
 def medians(found):
     """{contender: {column: median}}; of those that have finished a round."""
-    return {
-        contender: {column: statistics.median(values_of(turns, column)) for column in ("plain", "saving", *COLUMNS)}
-        for contender, turns in found.items()
-        if turns
-    }
+    table = {}
+    for contender, turns in found.items():
+        if turns:
+            columns = ("plain", "saving", *SHOWN, "memory", "cached")
+            row = {column: statistics.median(values_of(turns, column)) for column in columns}
+            table[contender] = {**row, "both": row["memory"] + row["cached"]}
+    return table
 
 
 def print_times(options, found):
     print(f"{options.mib} MiB, a save every {options.every} steps")
-    print(f"{'':24}{'step':>7}{'saving':>8}  " + "".join(f"{column:27}" for column in SHOWN) + "memory")
+    print(f"{'':24}{'step':>7}{'saving':>8}  " + "".join(f"{column:27}" for column in SHOWN) + "memory  cached")
     for contender, row in medians(found).items():
         cells = "".join(f"{spread(values_of(found[contender], column)):27}" for column in SHOWN)
-        print(f"{contender:24}{row['plain']:7.3f}{row['saving']:8.3f}  {cells}{row['memory']:.0f}")
+        print(f"{contender:24}{row['plain']:7.3f}{row['saving']:8.3f}  {cells}{row['memory']:6.0f}{row['cached']:8.0f}")
 
 
 def print_ratios(found):
@@ -100,7 +104,7 @@ def parse():
     parser.add_argument("--batch", type=int, default=64, help="examples in a step [64]")
     parser.add_argument("--saves", type=int, default=4, help="that are measured in a fit [4]")
     parser.add_argument("--turns", type=int, default=2, help="fits of each kind in a process [2]")
-    parser.add_argument("--restores", type=int, default=3, help="cold, and warm, in a process [3]")
+    parser.add_argument("--restores", type=int, default=1, help="cold, and warm, of what a process has saved [1]")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each contender [3]")
     parser.add_argument("--threads", type=int, default=1, help="of TensorFlow [1]")
     parser.add_argument("--only", type=loops.names_of(SAVERS), default=list(SAVERS), help="contenders, by name")

@@ -9,6 +9,9 @@ import os
 import pathlib
 import signal
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 
 import harness
@@ -122,6 +125,9 @@ def measure_durable(job, saver, found):
     def then(begin):
         saver.wait()
         found["written"].append(time.perf_counter() - begin)
+        cached = sum(map(harness.cached_bytes, harness.files_below(saver.directory)))
+        found["cached"].append(cached / harness.MIB)
+        begin += time.perf_counter() - begin - found["written"][-1]  # looking at it takes time
         if not saver.syncs:
             harness.sync_tree(saver.directory)
         found["durable"].append(time.perf_counter() - begin)
@@ -132,22 +138,61 @@ def measure_durable(job, saver, found):
 
 
 def measure_restore(job, saver, found):
-    """Seconds until a new model has what was saved, and whether it is that."""
+    """Seconds until a new process has what was saved, and whether it is that."""
     job.fit(job.options.every, saver)
     saver.wait()
     saver.close()
-    before = digest(job.model)
-    for i in range(2 * job.options.restores):
-        model = compiled_model(job.options)
-        way = "cold" if i % 2 == 0 else "warm"
-        (harness.make_cold if way == "cold" else harness.make_warm)(saver.directory)
-        gc.collect()
-        begin = time.perf_counter()
-        saver.restore(model)
-        found[way].append(time.perf_counter() - begin)
-        if type(saver) is not SAVERS["nothing"] and digest(model) != before:
+    result = pathlib.Path(f"{job.options.result}.restored")
+    for way in ("cold", "warm") * job.options.restores:
+        command = [sys.executable, __file__, job.options.contender, f"--way={way}", f"--result={result}"]
+        subprocess.run([*command, f"--directory={saver.directory}", f"--mib={job.options.mib}"], check=True)
+        one = json.loads(result.read_text(encoding="utf-8"))
+        found[way].append(one["seconds"])
+        if job.options.contender != "nothing" and one["digest"] != digest(job.model):
             raise RuntimeError(f"{job.options.contender}: another state was restored than the one that was saved")
+
+
+def restored(options):
+    """What a process finds that has saved and restored something small before."""
+    small = argparse.Namespace(**{**vars(options), "mib": 1})
+    with tempfile.TemporaryDirectory(dir=pathlib.Path(options.directory).parent) as directory:
+        job = Job(small)
+        saver = SAVERS[options.contender](directory, small.every)
+        saver.begin(job.model)
+        job.fit(small.every, saver)
+        saver.wait()
         saver.close()
+        saver.restore(compiled_model(small))
+        saver.close()
+    model = compiled_model(options)
+    saver = SAVERS[options.contender](options.directory, options.every)
+    (harness.make_cold if options.way == "cold" else harness.make_warm)(saver.directory)
+    gc.collect()
+    begin = time.perf_counter()
+    saver.restore(model)
+    seconds = time.perf_counter() - begin
+    found = {"seconds": seconds, "digest": digest(model)}
+    saver.close()
+    return found
+
+
+def trained(options):
+    """What a process finds that trains, and saves."""
+    job = Job(options)
+    found = {column: [] for column in ("plain", "saving", "stopped", "stall", "written", "durable", "cached", "cold", "warm")}
+    job.fit(2)
+    reset_peak()
+    job.fit(options.every)
+    base = peak_mib()
+    reset_peak()
+    saver = SAVERS[options.contender](options.directory, options.every)
+    saver.begin(job.model)
+    job.fit(2 * options.every, saver)  # not counted: memory is got, threads are started
+    measure_saves(job, saver, found)
+    measure_durable(job, saver, found)
+    found["memory"] = [peak_mib() - base]
+    measure_restore(job, saver, found)
+    return found
 
 
 def main():
@@ -157,22 +202,11 @@ def main():
         parser.add_argument(name, required=True)
     for name in ("--mib", "--every", "--saves", "--turns", "--batch", "--restores"):
         parser.add_argument(name, type=int, default=1)
+    parser.add_argument("--way", choices=("cold", "warm"), help="restore what is in the directory")
     options = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with who started it, however that ends
     keras.utils.set_random_seed(1)
-    job = Job(options)
-    found = {column: [] for column in ("plain", "saving", "stopped", "stall", "written", "durable", "cold", "warm")}
-    job.fit(2)
-    reset_peak()
-    job.fit(options.every)
-    base = peak_mib()
-    reset_peak()
-    saver = SAVERS[options.contender](job.model, options.directory, options.every)
-    job.fit(2 * options.every, saver)  # not counted: memory is got, threads are started
-    measure_saves(job, saver, found)
-    measure_durable(job, saver, found)
-    found["memory"] = [peak_mib() - base]
-    measure_restore(job, saver, found)
+    found = trained(options) if options.way is None else restored(options)
     pathlib.Path(options.result).write_text(json.dumps(found), encoding="utf-8")
     os._exit(0)
 

@@ -18,8 +18,11 @@ class Saver:
 
     syncs = True  # is what is written durable?
 
-    def __init__(self, model, directory, every):
-        self.model, self.directory, self.every = model, pathlib.Path(directory), every
+    def __init__(self, directory, every):
+        self.directory, self.every = pathlib.Path(directory), every
+
+    def begin(self, model):
+        """Before it is trained."""
 
     def callbacks(self):
         """For one call of fit."""
@@ -48,8 +51,7 @@ class EveryFew(keras.callbacks.Callback):
 
 
 class PawlKeras(Saver):
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def begin(self, model):
         import pawl.keras
 
         self.callback = pawl.keras.Checkpoint(self.directory / "run", every=self.every, keep_last=1)
@@ -64,16 +66,13 @@ class PawlKeras(Saver):
         self.callback.close()
 
     def restore(self, model):
-        import pawl.keras
-
-        self.callback = pawl.keras.Checkpoint(self.directory / "run")
+        self.begin(model)
         self.callback.begin(model)
 
 
 class PawlTf(Saver):
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.manager = self.manager_of(self.model)
+    def begin(self, model):
+        self.manager = self.manager_of(model)
 
     def manager_of(self, model):
         import pawl.tf
@@ -91,7 +90,7 @@ class PawlTf(Saver):
         self.manager.close()
 
     def restore(self, model):
-        self.manager = self.manager_of(model)
+        self.begin(model)
         self.manager.restore()
 
 
@@ -101,9 +100,8 @@ class Tf(Saver):
     syncs = False
     is_async = False
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.manager = self.manager_of(self.model)
+    def begin(self, model):
+        self.manager = self.manager_of(model)
         self.options = tensorflow.train.CheckpointOptions(enable_async=self.is_async)
 
     def manager_of(self, model):
