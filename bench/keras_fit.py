@@ -68,13 +68,12 @@ def job(options, contender):
 
 
 def medians(found):
-    """{contender: {column: median}}; of those that have finished a round."""
+    """{contender: {column: median}}."""
     table = {}
     for contender, turns in found.items():
-        if turns:
-            columns = ("plain", "saving", *SHOWN, "memory", "cached")
-            row = {column: statistics.median(values_of(turns, column)) for column in columns}
-            table[contender] = {**row, "both": row["memory"] + row["cached"]}
+        columns = ("plain", "saving", *SHOWN, "memory", "cached")
+        row = {column: statistics.median(values_of(turns, column)) for column in columns}
+        table[contender] = {**row, "both": row["memory"] + row["cached"]}
     return table
 
 
@@ -101,7 +100,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=int, default=256, help="of model and moments [256]")
     parser.add_argument("--every", type=int, default=10, help="steps between two saves [10]")
-    parser.add_argument("--batch", type=int, default=64, help="examples in a step [64]")
+    parser.add_argument("--batch", type=int, default=32, help="examples in a step [32]")
     parser.add_argument("--saves", type=int, default=4, help="that are measured in a fit [4]")
     parser.add_argument("--turns", type=int, default=2, help="fits of each kind in a process [2]")
     parser.add_argument("--restores", type=int, default=1, help="cold, and warm, of what a process has saved [1]")

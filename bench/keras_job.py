@@ -22,6 +22,7 @@ from keras_savers import SAVERS
 
 PR_SET_PDEATHSIG = 1
 LAYERS = 8
+COLUMNS = ("plain", "saving", "stopped", "stall", "written", "durable", "cached", "cold", "warm")
 
 
 def compiled_model(options):
@@ -47,7 +48,8 @@ def batches(options, model):
 
 def digest(model):
     """What all contenders save: variables that are trained, and the optimizer's."""
-    return [float(keras.ops.sum(keras.ops.cast(v, "float64"))) for v in (*model.trainable_variables, *model.optimizer.variables)]
+    variables = (*model.trainable_variables, *model.optimizer.variables)
+    return [float(keras.ops.sum(keras.ops.cast(variable, "float64"))) for variable in variables]
 
 
 def reset_peak():
@@ -179,7 +181,7 @@ def restored(options):
 def trained(options):
     """What a process finds that trains, and saves."""
     job = Job(options)
-    found = {column: [] for column in ("plain", "saving", "stopped", "stall", "written", "durable", "cached", "cold", "warm")}
+    found = {column: [] for column in COLUMNS}
     job.fit(2)
     reset_peak()
     job.fit(options.every)

@@ -82,7 +82,7 @@ def given(options, *names):
 
 
 def measure(options, job, what=""):
-    """{contender: [what a round found]}; those that fail are named, and left out from then on.
+    """{contender: [what a round found]}; those that fail are named, and left out from then on. Ctrl-C ends it.
 
     Args:
         options: rounds, only, and failed, a list that gets what failed.
@@ -90,22 +90,32 @@ def measure(options, job, what=""):
         what: to be said behind a contender's name.
     """
     found = {contender: [] for contender in options.only}
-    for i in range(options.rounds):
-        first = i % len(options.only)
-        for contender in options.only[first:] + options.only[:first]:
-            if contender not in found:
-                continue
-            begin = time.perf_counter()
-            try:
-                found[contender].append(job(contender))
-            except Failed as why:
-                del found[contender]
-                options.failed.append(f"{contender}{what}")
-                say(f"{contender}{what} failed: {why}")
-            else:
-                took = time.perf_counter() - begin
-                say(f"round {i + 1} of {options.rounds}: {contender}{what}, {took:.0f} s")
-    return found
+    turns = [name for i in range(options.rounds) for name in rotated(options.only, i)]
+    try:
+        for contender in turns:
+            if contender in found:
+                take_turn(options, contender, job, what, found)
+    except KeyboardInterrupt:
+        say("stopped; what there is was measured before")
+    return {contender: rounds for contender, rounds in found.items() if rounds}
+
+
+def rotated(things, by):
+    first = by % len(things)
+    return things[first:] + things[:first]
+
+
+def take_turn(options, contender, job, what, found):
+    begin = time.perf_counter()
+    try:
+        found[contender].append(job(contender))
+    except Failed as why:
+        del found[contender]
+        options.failed.append(f"{contender}{what}")
+        say(f"{contender}{what} failed: {why}")
+    else:
+        took = time.perf_counter() - begin
+        say(f"{contender}{what}, round {len(found[contender])} of {options.rounds}: {took:.0f} s")
 
 
 # ---- tables --------------------------------------------------------------------------------------

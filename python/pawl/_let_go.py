@@ -12,6 +12,8 @@ from ._run import Run
 
 logger = logging.getLogger("pawl")
 
+#: Of the thread.
+NAME = "pawl.let_go"
 #: Between two looks whether a save has let go of the values that it holds.
 _LOOK_S = 0.01
 
@@ -29,7 +31,7 @@ class LetGo:
         with self._lock:
             if not self._looking:
                 self._looking = True
-                threading.Thread(target=self._look, name="pawl let go", daemon=True).start()
+                threading.Thread(target=self._look, name=NAME, daemon=True).start()
 
     def _look(self) -> None:
         while True:
