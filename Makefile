@@ -20,6 +20,8 @@
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
 #   make bench-torch    what saving costs a training loop in PyTorch, on 1, 2 and 4 ranks, beside four
 #                       others (20 minutes). BENCH_ARGS=--help
+#   make bench-keras    what saving costs fit of Keras, beside Keras's callbacks and TensorFlow's managers
+#                       (20 minutes). BENCH_ARGS=--help
 #   make bench-formats  reading and converting checkpoints of other tools, beside these tools, at 4 GiB
 #                       (20 minutes). BENCH_ARGS="--gib 1", BENCH_ARGS=--help
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
@@ -117,6 +119,11 @@ bench-formats:
 	@$(call BUILD,release)
 	@build/torch/bin/python3 bench/formats.py $(BENCH_ARGS)
 
+bench-keras:
+	@tools/setup build example test formats
+	@$(call BUILD,release)
+	@build/formats/bin/python3 bench/keras_fit.py $(BENCH_ARGS)
+
 asan tsan:
 	@tools/setup build example test python
 	@$(call BUILD,$@)
@@ -158,4 +165,5 @@ clean:
 	    build/wheel-check
 
 .PHONY: release demo demo-ranks demo-torch check check-torch check-formats check-tf check-threads proofs powerloss bench \
-    bench-quick bench-torch bench-formats asan tsan fuzz lint abi format docs wheel check-wheel install clean
+    bench-quick bench-torch bench-keras bench-formats \
+    asan tsan fuzz lint abi format docs wheel check-wheel install clean

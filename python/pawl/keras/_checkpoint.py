@@ -24,6 +24,7 @@ from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
 from .._error import Damaged, Error, Mismatch, NotFound, UsageError
 from .._handle import close_after
+from .._let_go import LetGo
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
@@ -49,6 +50,7 @@ _MIN = re.compile(r"loss|err|mse|mae|mape|msle|deviation|divergence|crossentropy
 _OPTIONAL = ("metrics/", "rng/", "replicas/")
 #: TensorFlow's graph of objects, which converted checkpoints keep.
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_SIGNATURE = "training/batch_signature"
 #: What Keras begins anew with each epoch.
 _OF_EPOCH = re.compile(r"(replicas/)?metrics/")
 #: Callbacks that are open and act on signals.
@@ -67,6 +69,20 @@ class Position(NamedTuple):
     epoch: int
     batch: int
     step: int
+
+
+class _There(NamedTuple):
+    """Of a checkpoint.
+
+    Attributes:
+        of_tensorflow: it was converted from one of TensorFlow, with its graph of objects.
+        optional: names and shapes of what a process need not have: metrics, generators, replicas.
+        signature: of its batches; None: it has none.
+    """
+
+    of_tensorflow: bool
+    optional: dict[str, tuple[int, ...]]
+    signature: Any
 
 
 def _larger_is_better(monitor: str, mode: str) -> bool:
@@ -212,6 +228,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 options = {"keep_best": 1, "metric": monitor, "metric_max": self._more_is_better, **options}
             framework = options.pop("framework", f"keras {keras.__version__} on {keras.backend.backend()}")
             self.run = Run(run, keep_last=keep_last, framework=framework, **options)
+        self._let_go = LetGo(self.run)
 
     def __repr__(self) -> str:
         return f"<pawl.keras.Checkpoint of {self.run.path!r}, step {self.step}>"
@@ -241,7 +258,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         state.set_json("training/best", best if best is None or numpy.isfinite(best) else repr(best), role="other")
         state.set_json("training/callbacks", callback_values(self._callbacks), role="other")
         state.set_json("training/data", self._data or None, role="data_position")
-        state.set_json("training/batch_signature", self._signature, role="batch_signature")
+        state.set_json(_SIGNATURE, self._signature, role="batch_signature")
         state.set("rng/host", _host_random_state(), role="rng", per_rank=True)
 
     def _state(self, model: Any, position: Position) -> State:
@@ -279,6 +296,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             self.run.save_final(state, position.step, self._grace_s, metrics=metrics)
         else:
             self.run.save(state, position.step, metrics=metrics)
+            del state
+            self._let_go.begin()
         self._saved_at, self._due = position, False
         if self.verbose:
             at = (
@@ -338,24 +357,25 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if model is not None:
             self.set_model(model)
         model = self.model
-        if self._is_of_tensorflow():
+        there = self._there()
+        if there.of_tensorflow:
             return self._restore_of_tensorflow(model, policies)
         model_only = bool(policies.get("model_only"))
-        entries = self._prepared(model)
+        keep = model_only or policies.get("missing", "error") != "error"  # what is not restored stays as it is
+        entries = self._prepared(model, there)
         memory: dict[str, Any] = {}
         tensors: dict[str, Any] = {}
         for name, variable, what in entries:
-            memory[name], array = values_of(variable).new(name, variable)
+            memory[name], array = values_of(variable).new(name, variable, keep)
             tensors[name] = Tensor(array, **what)
-        shapes = self._saved_shapes()
         replicas = {}
         for name, of in replicas_of(entries).items():
-            if shapes.get(name) == (len(of), *of[0].shape):
-                replicas[name] = [values_of(one).new(name, one) for one in of]
+            if there.optional.get(name) == (len(of), *of[0].shape):
+                replicas[name] = [values_of(one).new(name, one, keep) for one in of]
                 tensors[name] = rows([array for _, array in replicas[name]])
         state = State(tensors)
         if self._signature is None:
-            self._signature = self._saved_signature()
+            self._signature = there.signature
         self._set_values(state, model, Position(self.epoch, self.batch, self.step))
         supplied: dict[str, Any] = {}
 
@@ -384,14 +404,6 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self.report = report
         return report
 
-    def _is_of_tensorflow(self) -> bool:
-        """Was the checkpoint converted from one of TensorFlow, with its graph of objects?"""
-        try:
-            with self._saved() as checkpoint:
-                return _GRAPH in checkpoint and "training/step" not in checkpoint
-        except Error:
-            return False
-
     def _restore_of_tensorflow(self, model: Any, policies: dict[str, Any]) -> Report | None:
         """Model and optimizer, by the ways of the graph; training then begins at step 0 of epoch 0."""
         from .. import tf as of_tensorflow
@@ -414,7 +426,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         logger.info("step %s of %s, which was TensorFlow's, is restored", step, self.run.path)
         return report
 
-    def _prepared(self, model: Any) -> list[Entry]:
+    def _prepared(self, model: Any, there: _There) -> list[Entry]:
         """All variables, those of an optimizer that has made no step, too."""
         require_built(model)
         optimizer = getattr(model, "optimizer", None)
@@ -423,10 +435,9 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if not optimizer.built:
                 with scope_of(model):
                     optimizer.build(model.trainable_variables)
-        wanted = self._saved_shapes()
-        entries = [*self._entries(model), *generator_entries(frozenset(wanted))]
+        entries = [*self._entries(model), *generator_entries(frozenset(there.optional))]
         found = metric_entries(model) if getattr(model, "compiled", False) else []
-        return entries + [entry for entry in found if entry.name in wanted]
+        return entries + [entry for entry in found if entry.name in there.optional]
 
     def _may_restore(self) -> bool:
         """Is there a checkpoint to begin with?"""
@@ -442,22 +453,17 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         step = (self._policies or {}).get("step")
         return open_checkpoint(self.run.path, step) if step is not None else open_checkpoint(self.run.path)
 
-    def _saved_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Names of what the checkpoint may have and this process need not: metrics, generators, replicas."""
+    def _there(self) -> _There:
+        """What the checkpoint is and has, that this process has to know before it is restored."""
         try:
             with self._saved() as checkpoint:
-                names = [name for name in checkpoint if name.startswith(_OPTIONAL)]
-                return {name: checkpoint.entry(name).shape or () for name in names}
+                return _There(
+                    of_tensorflow=_GRAPH in checkpoint and "training/step" not in checkpoint,
+                    optional={one.name: one.shape or () for prefix in _OPTIONAL for one in checkpoint.entries(prefix)},
+                    signature=checkpoint[_SIGNATURE] if _SIGNATURE in checkpoint else None,  # noqa: SIM401
+                )
         except Error:  # what is wrong the restore says
-            return {}
-
-    def _saved_signature(self) -> Any:
-        """The batches of the checkpoint, where nothing is known of those to come."""
-        try:
-            with self._saved() as checkpoint:
-                return checkpoint["training/batch_signature"]
-        except (Error, KeyError):
-            return None
+            return _There(False, {}, None)
 
     def _take(
         self, model: Any, state: State, entries: list[Entry], memory: Mapping[str, Any], model_only: bool
@@ -500,7 +506,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if self._policies is not None:
             report = self.restore(**self._policies)
         else:
-            self._prepared(self.model)
+            self._prepared(self.model, self._there())
         self._began = model
         if report is None:
             self._warn_of_what_is_there()
@@ -587,7 +593,6 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self.step += seen - self._seen
         self.batch += seen - self._seen
         self._seen = seen
-        self.run.fenced()  # values that are written are let go
         if _run.preempted() and not self.preempted and self in _watching:
             self._stop(steps)
             return

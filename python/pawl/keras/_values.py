@@ -24,8 +24,8 @@ class Values(Protocol):
     def hold(self, name: str, variable: Any) -> Any:
         """The present value, as an array in host memory. `name` is for messages."""
 
-    def new(self, name: str, variable: Any) -> tuple[Any, Any]:
-        """Memory with the present value to restore into: for `put`, and as an array that pawl takes."""
+    def new(self, name: str, variable: Any, keep: bool) -> tuple[Any, Any]:
+        """Memory to restore into: for `put`, and as an array that pawl takes. `keep`: with the present value."""
 
     def put(self, variable: Any, value: Any, *, again: bool = False) -> None:
         """Makes what `new` gave the variable's value; `again`: it is put another time, and stays as it is."""
@@ -43,10 +43,11 @@ class _TensorFlow:
         del name
         return self._values.hold(variable)
 
-    def new(self, name: str, variable: Any) -> tuple[Any, Any]:
+    def new(self, name: str, variable: Any, keep: bool) -> tuple[Any, Any]:
         now = self.hold(name, variable)
         memory = self._values.aligned(now.shape, now.dtype)
-        memory[...] = now
+        if keep:  # else it is not touched before it is read: new pages cost more than what is read into them
+            memory[...] = now
         return memory, memory
 
     def put(self, variable: Any, value: Any, *, again: bool = False) -> None:
@@ -70,8 +71,9 @@ class _Jax:
         # While the view is held JAX does not donate the array to the next step.
         return numpy.asarray(value)
 
-    def new(self, name: str, variable: Any) -> tuple[Any, Any]:
-        memory = numpy.array(self.hold(name, variable))
+    def new(self, name: str, variable: Any, keep: bool) -> tuple[Any, Any]:
+        now = self.hold(name, variable)
+        memory = numpy.array(now) if keep else numpy.empty(now.shape, now.dtype)
         return memory, memory
 
     def put(self, variable: Any, value: Any, *, again: bool = False) -> None:
@@ -92,8 +94,11 @@ class _Torch:
     def hold(self, name: str, variable: Any) -> Any:
         return self._tensors.memory_of(name, variable.value.detach().cpu().contiguous())
 
-    def new(self, name: str, variable: Any) -> tuple[Any, Any]:
-        memory = variable.value.detach().cpu().contiguous().clone()
+    def new(self, name: str, variable: Any, keep: bool) -> tuple[Any, Any]:
+        import torch
+
+        now = variable.value.detach().cpu().contiguous()
+        memory = now.clone() if keep else torch.empty_like(now)
         return memory, self._tensors.memory_of(name, memory)
 
     def put(self, variable: Any, value: Any, *, again: bool = False) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 import tensorflow
 from tensorflow.python.eager import context
+from tensorflow.python.ops import gen_resource_variable_ops
 
 from .._abi import Dtype
 from .._error import UsageError
@@ -90,7 +91,7 @@ def is_on_read(variable: Any) -> bool:
 
 
 def _read(variable: Any) -> Any:
-    return tensorflow.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+    return gen_resource_variable_ops.read_variable_op(variable.handle, variable.dtype)
 
 
 def tensor_of(variable: Any) -> Any:
@@ -107,7 +108,7 @@ def tensor_of(variable: Any) -> Any:
     if handle is None:
         return one.read_value()
     # After a sparse update reading would copy; from now on updates do, where somebody holds the value.
-    tensorflow.raw_ops.DisableCopyOnRead(resource=handle)
+    gen_resource_variable_ops.disable_copy_on_read(handle)
     return _read(one)
 
 

@@ -100,7 +100,9 @@ class Restoring(support.InDirectory):
         self.assertEqual(
             {name for name in missing if name.startswith("model/")}, {"model/new/kernel", "model/new/bias"}
         )
+        kept = np.array(again.get_layer("new").kernel)
         self.by_pawl(again, missing="allow")
+        np.testing.assert_array_equal(again.get_layer("new").kernel, kept)
         for name in "ab":
             np.testing.assert_array_equal(again.get_layer(name).kernel, before.get_layer(name).kernel)
 

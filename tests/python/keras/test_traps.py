@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands in the way of continuing a training exactly: handled, or refused by name."""
 
+import gc
 import os
 import signal
+import time
 import unittest
+import weakref
 
 import support  # first: it finds the package
 import keras
@@ -308,6 +311,30 @@ class Continuing(support.InDirectory):
         found = values(again)
         for one, other in zip(kept[7], found, strict=False):
             np.testing.assert_array_equal(one, other)
+
+    def test_values_are_let_go_when_they_are_written_although_nobody_calls(self):
+        model = keras.Sequential([keras.Input((512,)), keras.layers.Dense(512)])
+        model.compile("sgd", "mse")
+        held = []
+        slow = {"bandwidth_bytes_per_s": 1 << 20, "budget_bytes": 8 << 20, "in_flight_bytes": 1 << 18}
+        with pawl.keras.Checkpoint(self.run_path, every=1, **slow) as checkpoint:
+            state_of = checkpoint._state
+
+            def state(*arguments):
+                made = state_of(*arguments)
+                held.append(weakref.ref(made))
+                return made
+
+            checkpoint._state = state
+            checkpoint.begin(model)
+            checkpoint.save()
+            gc.collect()
+            self.assertIsNotNone(held[0](), "the save was over before anybody looked")
+            deadline = time.monotonic() + 60
+            while held[0]() is not None and time.monotonic() < deadline:
+                gc.collect()
+                time.sleep(0.01)
+            self.assertIsNone(held[0](), "nobody has let go, although nothing was called")
 
 
 SCOPE = """

@@ -13,6 +13,7 @@ from support import InDirectory, address, np, tf
 import jobs
 import pawl
 import pawl.tf
+from pawl import _let_go
 from pawl.tf import _target
 
 support.two_devices()
@@ -256,7 +257,7 @@ class Cut(InDirectory):
             for _ in range(20):
                 manager.save()
             manager.sync()
-            self.assertLess(sum(thread.name == "pawl.tf" for thread in threading.enumerate()), 2)
+            self.assertLess(sum(thread.name == _let_go.NAME for thread in threading.enumerate()), 2)
 
 
 if __name__ == "__main__":
