@@ -38,7 +38,7 @@ from ._parts import (
     require_optimizer_of,
     set_callback_values,
 )
-from ._strategy import replicas_of, require_one_strategy, rows, scope_of
+from ._strategy import replicas_of, require_no_tables, require_one_strategy, rows, scope_of
 from ._values import values_of
 
 logger = logging.getLogger("pawl.keras")
@@ -417,6 +417,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def _prepared(self, model: Any) -> list[Entry]:
         """All variables, those of an optimizer that has made no step, too."""
         require_built(model)
+        require_no_tables(model)
         optimizer = getattr(model, "optimizer", None)
         if optimizer is not None:
             require_one_strategy(model)

@@ -186,7 +186,10 @@ def _variables_in(value: Any) -> list[Any]:
 
 def short(rate: Any) -> float:
     """The value of a variable as the shortest number that gives the same bits: 0.001, not 0.0010000000474974513."""
-    array = numpy.asarray(rate.value.detach().cpu() if hasattr(rate.value, "detach") else rate.value)
+    value = rate.value
+    if hasattr(value, "read_value"):  # a variable of TensorFlow, which on logical cores of TPUs is no array
+        value = value.read_value()
+    array = numpy.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     return float(str(array[()]))
 
 
