@@ -17,6 +17,8 @@ from ._names import Renumbered, escape, snake_case, variable_names
 
 #: Lists of an optimizer that have no slots of their own.
 _NO_SLOTS = frozenset({"_variables", "_trainable_variables"})
+#: The entry of the class of the optimizer, which libpawl compares by itself.
+OPTIMIZER_CLASS = "optimizer/class"
 #: Of a configuration: no hyperparameters, or saved in another way.
 _NOT_SAVED = frozenset({"name", "learning_rate"})
 
@@ -139,7 +141,7 @@ class Optimizer:
 
     def values(self) -> dict[str, Any]:
         """Class, learning rate and every scalar of ``get_config()``, by the names of the entries."""
-        found = {"optimizer/class": type(self.optimizer).__name__, "optimizer/learning_rate": self._rate()}
+        found = {OPTIMIZER_CLASS: type(self.optimizer).__name__, "optimizer/learning_rate": self._rate()}
         for key, value in self._scalars():
             found[f"optimizer/{escape(key)}"] = value
         return found

@@ -19,7 +19,17 @@ from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, Error, NotFound, UsageError
 from .._handle import close_after
 from .._run import Run, SaveStats
-from ._checkpoint import Checkpoint, Restored, committed, has_checkpoints, newest_step, resolved, restored, step_path
+from ._checkpoint import (
+    Checkpoint,
+    Restored,
+    committed,
+    explained,
+    has_checkpoints,
+    newest_step,
+    resolved,
+    restored,
+    step_path,
+)
 from ._group import group_of, strategy_of
 from ._values import hold
 
@@ -265,7 +275,8 @@ class CheckpointManager:
         self.run.fence()
         with self._open(step) as opened:
             target = self.checkpoint._target(opened, policies, self._place)
-        report = self.run.restore(target.state, step=step, **policies)
+        with explained():
+            report = self.run.restore(target.state, step=step, **policies)
         target.finish()
         path = step_path(self.directory, report.step if report.step is not None else 0)
         self.report = restored(report, path)
