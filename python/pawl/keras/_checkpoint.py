@@ -418,8 +418,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         except Mismatch as why:
             if why.report is not None and any(item.difference == Difference.UNEXPECTED for item in why.report.items):
                 why.next = (
-                    "this checkpoint was made by pawl.tf or tf.train, and model and optimizer can be taken from it: what "
-                    f"is passed stands in Checkpoint(restore={{...}}): {why.next}"
+                    "this checkpoint was made by pawl.tf or tf.train, and model and optimizer can be taken from it: "
+                    f"what is passed stands in Checkpoint(restore={{...}}): {why.next}"
                 )
             raise
         self.report = report
