@@ -14,7 +14,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
-sys.path.append(str(ROOT / "build" / "formats" / "lib" / VERSION / "site-packages"))  # TensorFlow; last: the rest is here
+sys.path.append(
+    str(ROOT / "build" / "formats" / "lib" / VERSION / "site-packages")
+)  # TensorFlow; last: the rest is here
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
