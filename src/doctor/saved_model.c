@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is the path a SavedModel of TensorFlow? Then reads it. */
+/* Is the path a SavedModel of TensorFlow? Then reads it, and opens its variables. */
 #include "doctor/saved_model.h"
+#include "checkpoint/checkpoint.h"
 #include "foreign/saved_model/saved_model.h"
 #include "format/limits.h"
 #include "path/path.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool names_a_model(const char *name) {
@@ -76,4 +78,58 @@ bool doctor_saved_model(examination *x) {
         doctor_tell_error(x, id_of(&story), &story);
     }
     return true;
+}
+
+/* ---- its variables, which are a checkpoint of TensorFlow ------------------------------------ */
+
+/* The directory that the path is, or in which the saved_model.pb is that it names. */
+static const char *directory_of(const examination *x, char out[4096]) {
+    size_t n = strlen(x->path);
+    size_t m = strlen(SAVED_MODEL_FILE);
+    bool file = n >= m && names_a_model(x->path + n - m) && (n == m || x->path[n - m - 1] == '/');
+    if (!file) {
+        return x->path;
+    }
+    (void)snprintf(out, 4096, "%.*s", n == m ? 1 : (int)(n - m), n == m ? "." : x->path);
+    return out;
+}
+
+/* Keras's export gives each variable a number, twice. */
+static void tell_numbers(examination *x) {
+    struct pawl_error ignored = ERROR_INIT;
+    pawl_entry_info info = {.name = NULL};
+    if (checkpoint_find(x->foreign, "_all_variables/0", &info, &ignored) == PAWL_OK) {
+        doctor_evidence(x, "\"_all_variables/0\"");
+        doctor_tell(
+            x, "R05", PAWL_SEVERITY_WARNING,
+            "compare the model before it is exported: save it with model.save(\"m.keras\") or "
+            "tf.train.Checkpoint(model=model), and give the doctor that",
+            "the SavedModel numbers its variables, as Keras's export does: by their names "
+            "none of them can be found in a model");
+    }
+}
+
+void doctor_examine_variables(examination *x) {
+    struct pawl_error story = ERROR_INIT;
+    char directory[4096];
+    const char *path = directory_of(x, directory);
+    if (x->asked->open(path, x->storage, CHECKPOINT_NEWEST, &x->foreign, &story) != PAWL_OK) {
+        x->broken = true; /* it is told */
+        x->foreign = NULL;
+        x->part = "restore";
+        if (story.status == PAWL_ENOTFOUND) {
+            doctor_tell(x, "R09", PAWL_SEVERITY_ERROR,
+                        "export it with its variables, or compare another checkpoint",
+                        "the SavedModel has nothing to be compared with the model: there is no "
+                        "variables/variables.index");
+        } else {
+            error_wrap(&story, "comparing the variables of the SavedModel with the model");
+            doctor_tell_error(x, "R08", &story);
+        }
+        return;
+    }
+    x->part = "checkpoint";
+    doctor_examine_foreign(x);
+    x->part = "restore";
+    tell_numbers(x);
 }
