@@ -10,7 +10,13 @@
 #include <string.h>
 
 static bool names_a_model(const char *name) {
-    return strcmp(name, SAVED_MODEL_FILE) == 0;
+    return strcmp(name, SAVED_MODEL_FILE) == 0 || strcmp(name, SAVED_MODEL_TEXT) == 0;
+}
+
+static bool has_file(store *s, const char *name) {
+    struct pawl_error ignored = ERROR_INIT;
+    store_stat is;
+    return store_stat_path(s, name, &is, &ignored) == PAWL_OK && is.type == STORE_FILE_TYPE;
 }
 
 /* NULL: the path is something else, or nothing. What it is called is followed if it is a link, as
@@ -19,7 +25,6 @@ static store *open_model(const char *path) {
     struct pawl_error ignored = ERROR_INIT;
     AUTOFREE char *file = NULL;
     store *s = NULL;
-    store_stat is;
     pawl_status status = path_open_file(path, names_a_model, &s, &file, &ignored);
     bool named = status == PAWL_OK && (file == NULL || names_a_model(file));
     if (named && file == NULL) {
@@ -27,8 +32,7 @@ static store *open_model(const char *path) {
         s = NULL;
         named = path_open_of_links(path, &s, &ignored) == PAWL_OK;
     }
-    if (named && store_stat_path(s, SAVED_MODEL_FILE, &is, &ignored) == PAWL_OK &&
-        is.type == STORE_FILE_TYPE) {
+    if (named && (has_file(s, SAVED_MODEL_FILE) || has_file(s, SAVED_MODEL_TEXT))) {
         return s;
     }
     store_destroy(status == PAWL_OK ? s : NULL);
@@ -62,6 +66,13 @@ static const char *id_of(const pawl_error *story) {
     }
 }
 
+static void tell_text(examination *x) {
+    const tool_checkpoint *text = tool_checkpoint_by_unique_name(SAVED_MODEL_TEXT);
+    doctor_tell(x, "J07", PAWL_SEVERITY_WARNING, text != NULL ? text->next : NULL,
+                "the SavedModel is text, " SAVED_MODEL_TEXT
+                ", which is not read: what of it an accelerator could not run is not known");
+}
+
 bool doctor_saved_model(examination *x) {
     struct pawl_error story = ERROR_INIT;
     CLEANUP(store_destroy_pointer)
@@ -70,7 +81,9 @@ bool doctor_saved_model(examination *x) {
         return false;
     }
     x->part = "job";
-    if (read_model(x, s, &story) != PAWL_OK) {
+    if (!has_file(s, SAVED_MODEL_FILE)) {
+        tell_text(x);
+    } else if (read_model(x, s, &story) != PAWL_OK) {
         error_wrap(&story, "reading a SavedModel");
         if (story.status == PAWL_EDAMAGED && story.next[0] == '\0') {
             error_next(&story, "export the model anew: the file was cut off, changed, or is none");
@@ -84,13 +97,13 @@ bool doctor_saved_model(examination *x) {
 
 /* The directory that the path is, or in which the saved_model.pb is that it names. */
 static const char *directory_of(const examination *x, char out[4096]) {
-    size_t n = strlen(x->path);
-    size_t m = strlen(SAVED_MODEL_FILE);
-    bool file = n >= m && names_a_model(x->path + n - m) && (n == m || x->path[n - m - 1] == '/');
-    if (!file) {
+    const char *slash = strrchr(x->path, '/');
+    const char *name = slash != NULL ? slash + 1 : x->path;
+    if (!names_a_model(name)) {
         return x->path;
     }
-    (void)snprintf(out, 4096, "%.*s", n == m ? 1 : (int)(n - m), n == m ? "." : x->path);
+    (void)snprintf(out, 4096, "%.*s", slash != NULL ? (int)(name - x->path) : 1,
+                   slash != NULL ? x->path : ".");
     return out;
 }
 

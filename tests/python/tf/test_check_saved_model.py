@@ -10,6 +10,8 @@ import support  # first: it finds the package
 import keras
 import pawl
 import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
 
 
 class Served(tf.Module):
@@ -134,6 +136,30 @@ class SavedModels(support.InDirectory):
         self.assertEqual([one.id for one in found.troubles], ["R09"])
         self.assertIn("there is no variables/variables.index", found.troubles[0].text)
         self.assertTrue(pawl.doctor(path).healthy)
+
+    def test_one_that_is_text_is_named_and_what_is_advised_makes_one_that_is_read_j07(self):
+        path = self.saved("clean")
+        binary = path / "saved_model.pb"
+        model = saved_model_pb2.SavedModel.FromString(binary.read_bytes())
+        (path / "saved_model.pbtxt").write_text(text_format.MessageToString(model), encoding="utf-8")
+        self.assertTrue(pawl.doctor(path).healthy)
+        binary.unlink()
+        for place in (path, path / "saved_model.pbtxt"):
+            (finding,) = pawl.doctor(place).troubles
+            self.assertEqual(finding.id, "J07")
+            self.assertIn("the SavedModel is text, saved_model.pbtxt, which is not read", finding.text)
+        with pawl.open(path) as variables:
+            self.assertIn("kernel", variables)
+        with self.assertRaisesRegex(pawl.UsageError, "the graph of a TensorFlow SavedModel") as raised:
+            pawl.open(path / "saved_model.pbtxt")
+        self.assertEqual(raised.exception.next, "give the directory that it is in: its variables are below that")
+        advice = finding.next.split(": ", 1)[1].replace(", then ", "\n")
+        exec(advice.replace("PATH", str(path)).replace("NEW", str(self.directory / "new")), {"tf": tf})
+        self.assertTrue(pawl.doctor(self.directory / "new").healthy)
+        for file in (path / "variables").iterdir():
+            file.unlink()
+        with self.assertRaisesRegex(pawl.NotFound, "but a TensorFlow SavedModel that is text"):
+            pawl.open(path)
 
     def test_damage_of_its_variables_is_found_where_they_are_compared(self):
         path = self.saved("clean")
