@@ -25,6 +25,7 @@ from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
 from .._error import Damaged, Error, Mismatch, NotFound, UsageError
 from .._handle import close_after
+from .._let_go import LetGo
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
@@ -214,6 +215,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 options = {"keep_best": 1, "metric": monitor, "metric_max": self._more_is_better, **options}
             framework = options.pop("framework", f"keras {keras.__version__} on {keras.backend.backend()}")
             self.run = Run(run, keep_last=keep_last, framework=framework, **options)
+        self._let_go = LetGo(self.run)
 
     def __repr__(self) -> str:
         return f"<pawl.keras.Checkpoint of {self.run.path!r}, step {self.step}>"
@@ -282,6 +284,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             self.run.save_final(state, position.step, self._grace_s, metrics=metrics)
         else:
             self.run.save(state, position.step, metrics=metrics)
+            del state
+            self._let_go.begin()
         self._saved_at, self._due = position, False
         if self.verbose:
             at = (
@@ -600,7 +604,6 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self.step += seen - self._seen
         self.batch += seen - self._seen
         self._seen = seen
-        self.run.fenced()  # values that are written are let go
         if _run.preempted() and not self.preempted and self in _watching:
             self._stop(steps)
             return

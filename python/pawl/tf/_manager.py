@@ -6,8 +6,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
@@ -16,8 +14,9 @@ import tensorflow
 
 from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import open as open_checkpoint
-from .._error import Damaged, Error, NotFound, UsageError
+from .._error import Damaged, NotFound, UsageError
 from .._handle import close_after
+from .._let_go import LetGo
 from .._run import Run, SaveStats
 from ._checkpoint import (
     Checkpoint,
@@ -35,9 +34,6 @@ from ._values import hold
 
 logger = logging.getLogger("pawl.tf")
 
-#: Between two looks whether a save has let go of the values that it holds.
-_LOOK_S = 0.01
-
 
 def _number(value: Any) -> int:
     """A step as a number: an int, or a variable or tensor of integers."""
@@ -45,35 +41,6 @@ def _number(value: Any) -> int:
         return value
     array = hold(value) if hasattr(value, "assign") else value.numpy() if hasattr(value, "numpy") else value
     return int(array)
-
-
-class _LetGo:
-    """Lets go of the values that a save holds as soon as it needs them no more."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._lock = threading.Lock()
-        self._looking = False
-
-    def begin(self) -> None:
-        """After a save has begun."""
-        with self._lock:
-            if not self._looking:
-                self._looking = True
-                threading.Thread(target=self._look, name="pawl.tf", daemon=True).start()
-
-    def _look(self) -> None:
-        while True:
-            with self._lock:
-                try:
-                    if self._run.closed or self._run.fenced():
-                        self._looking = False
-                        return
-                except Error as why:  # it is being closed
-                    logger.debug("nobody looks any more whether a save has let go: %s", why)
-                    self._looking = False
-                    return
-            time.sleep(_LOOK_S)
 
 
 class CheckpointManager:
@@ -158,7 +125,7 @@ class CheckpointManager:
             **options,
         )
         self._newest = newest_step(self.directory)
-        self._let_go = _LetGo(self.run)
+        self._let_go = LetGo(self.run)
 
     def __repr__(self) -> str:
         return f"<pawl.tf.CheckpointManager of {self.directory!r}>"
