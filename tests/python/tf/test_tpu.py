@@ -114,6 +114,15 @@ class Variables(InDirectory):
                         for variable in on_cores(replica):
                             self.assert_bits(variable.numpy(), expected)
 
+    def test_what_was_made_outside_of_the_scope_is_found_j04(self):
+        for cores in (1, 2):
+            with self.subTest(cores=cores):
+                strategy = strategy_of(cores)
+                checkpoint = self.made(strategy)
+                pawl.tf.check_scope(strategy, model=checkpoint.model)
+                with self.assertRaisesRegex(pawl.Mismatch, "1 variable was made outside .* TPUStrategyV2: left"):
+                    pawl.tf.check_scope(strategy, model=checkpoint.model, variables=[tf.Variable(1.0, name="left")])
+
     def test_a_job_on_tpus_goes_on_as_one_process_and_back(self):
         one = self.made(strategy_of(2))
         fill(one.model, one.optimizer)
