@@ -15,7 +15,7 @@ from typing import Any
 from . import _abi
 from ._abi import DoctorPart, Severity, Status
 from ._callbacks import Callbacks
-from ._error import check, decode, error_handle
+from ._error import check, decode, error_handle, in_python
 from ._group import Group, calling
 from ._handle import fill_options, path_bytes, real_number, whole_number
 from ._library import lib
@@ -100,7 +100,7 @@ def _finding(it: Any) -> Finding:
         decode(it.id) or "",
         Severity(it.severity).name.lower(),
         decode(it.text) or "",
-        decode(it.next),
+        in_python(decode(it.next)),
         decode(it.evidence),
         decode(it.command),
         decode(it.part),

@@ -19,7 +19,13 @@ _LOOK_S = 0.01
 
 
 class LetGo:
-    """Lets go of what the saves of a run hold. A thread looks, from the beginning of a save until it has let go."""
+    """Lets go of what the saves of a run hold. A thread looks, from the beginning of a save until it has let go.
+
+    A save lets go of all at a time, when the last byte is written or copied; before it is durable.
+
+    Args:
+        run: whose saves are looked at.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run

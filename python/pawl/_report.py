@@ -8,7 +8,7 @@ import dataclasses
 
 from . import _abi
 from ._abi import Difference, Policy, Severity
-from ._error import UsageError, check, decode, error_handle
+from ._error import UsageError, check, decode, error_handle, in_python
 from ._library import lib
 
 _SHOWN_RULES = 4
@@ -45,6 +45,18 @@ class Remedy:
     def __str__(self) -> str:
         text = f"pass {self.argument}" + (f" to {self.effect}" if self.effect else "")
         return f"{self.before} and {text}" if self.before else text
+
+
+def _together(remedies: tuple[Remedy, ...], whose: str) -> str:
+    """How all of them are passed at a time: the rename rules as one dictionary."""
+    rules = [remedy.rename for remedy in remedies if remedy.rename is not None]
+    steps = []
+    if rules:
+        shown = ", ".join(f"{before!r}: {after!r}" for before, after in rules[:_SHOWN_RULES])
+        more = f", and the {len(rules) - _SHOWN_RULES} more of {whose}" if len(rules) > _SHOWN_RULES else ""
+        steps.append(f"pass renames={{{shown}{more}}}")
+    steps += [str(remedy) for remedy in remedies if remedy.rename is None]
+    return ", and ".join(steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +96,9 @@ class Item:
     @property
     def next(self) -> str | None:
         """What to do: change the program, or allow the difference by an argument of the restore."""
-        joined = " and " if self.difference == Difference.RENAMED else ", or "
-        steps = ([self.change] if self.change else []) + (
-            [joined.join(map(str, self.remedies))] if self.remedies else []
-        )
-        return ", or ".join(steps) or None
+        if self.difference == Difference.RENAMED:
+            return ", ".join(filter(None, (self.change, _together(self.remedies, "remedies")))) or None
+        return ", or ".join(filter(None, (self.change, *map(str, self.remedies)))) or None
 
     def __str__(self) -> str:
         return f"{self.description}; {self.next}" if self.next else self.description
@@ -117,7 +127,7 @@ def _item(found: _abi.ReportItem) -> Item:
         dimension=found.dimension if found.dimension >= 0 else None,
         count=found.count,
         description=decode(found.description) or "",
-        change=decode(found.change),
+        change=in_python(decode(found.change)),
         remedies=tuple(_remedy(found.remedies[i].contents) for i in range(found.remedy_count)),
         saved_as=decode(found.saved_as),
         remains=found.remains != 0,
@@ -137,14 +147,7 @@ class Advice:
     remain: int | None
 
     def __str__(self) -> str:
-        rules = [remedy.rename for remedy in self.remedies if remedy.rename is not None]
-        steps = []
-        if rules:
-            shown = ", ".join(f"{before!r}: {after!r}" for before, after in rules[:_SHOWN_RULES])
-            more = f", and the {len(rules) - _SHOWN_RULES} more of advice" if len(rules) > _SHOWN_RULES else ""
-            steps.append(f"pass renames={{{shown}{more}}}")
-        steps += [str(remedy) for remedy in self.remedies if remedy.rename is None]
-        return ", and ".join(steps)
+        return _together(self.remedies, "advice")
 
 
 def _advice(pointer: ctypes.c_void_p) -> Advice | None:

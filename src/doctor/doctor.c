@@ -184,6 +184,11 @@ static void examine_directory(examination *x) {
     store_destroy(s);
 }
 
+/* Is there a model to compare what is there with? */
+static bool compares(const examination *x) {
+    return x->asked->more->model != NULL || x->asked->more->state != NULL;
+}
+
 static void examine_there(examination *x) {
     x->part = "path";
     x->silent = !doctor_examine_answer(x);
@@ -194,6 +199,9 @@ static void examine_there(examination *x) {
         return;
     }
     if (x->ranks->world_size == 1 && doctor_saved_model(x)) {
+        if (compares(x)) {
+            doctor_examine_variables(x);
+        }
         return; /* a job reads it, and saves elsewhere */
     }
     if (leads(x) && x->ranks->world_size == 1 && doctor_wants(x, PAWL_DOCTOR_CHECKPOINT)) {
@@ -209,13 +217,12 @@ static void examine_there(examination *x) {
 
 /* The last finding of a rank other than 0 is of the path, so that comes last there. */
 static pawl_status examine_all(examination *x, pawl_error *err) {
-    const pawl_doctor_options *more = x->asked->more;
     pawl_status status = PAWL_OK;
     if (!leads(x) && doctor_wants(x, PAWL_DOCTOR_ENVIRONMENT)) {
         doctor_examine_environment(x);
     }
     examine_there(x);
-    if (leads(x) && !x->silent && !x->broken && (more->model != NULL || more->state != NULL)) {
+    if (leads(x) && !x->silent && !x->broken && compares(x)) {
         x->part = "restore";
         status = doctor_examine_model(x, err);
     }

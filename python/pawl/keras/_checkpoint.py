@@ -19,6 +19,7 @@ import keras
 import numpy
 
 from .. import _run
+from .._abi import Difference
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
@@ -29,6 +30,7 @@ from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
 from ._parts import (
+    OPTIMIZER_CLASS,
     Entry,
     Optimizer,
     callback_values,
@@ -39,7 +41,7 @@ from ._parts import (
     require_optimizer_of,
     set_callback_values,
 )
-from ._strategy import replicas_of, require_one_strategy, rows, scope_of
+from ._strategy import replicas_of, require_no_tables, require_one_strategy, rows, scope_of
 from ._values import values_of
 
 logger = logging.getLogger("pawl.keras")
@@ -250,7 +252,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def _set_values(self, state: State, model: Any, position: Position) -> None:
         optimizer = self._optimizer(model)
         for name, value in ({} if optimizer is None else optimizer.values()).items():
-            state.set_json(name, value, role="hyperparameter")
+            give = state.set if name == OPTIMIZER_CLASS else state.set_json
+            give(name, value, role="hyperparameter")
         state.set("training/step", position.step, role="step")
         state.set("training/epoch", position.epoch, role="step")
         state.set("training/batch", position.batch, role="step")
@@ -405,7 +408,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         return report
 
     def _restore_of_tensorflow(self, model: Any, policies: dict[str, Any]) -> Report | None:
-        """Model and optimizer, by the ways of the graph; training then begins at step 0 of epoch 0."""
+        """Model and optimizer, as pawl.tf finds them; training then begins at step 0 of epoch 0."""
         from .. import tf as of_tensorflow
 
         require_built(model)
@@ -414,21 +417,30 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             roots = {name.split("/", 1)[0] for name in checkpoint}
         objects = {"model": model}
         if "model" not in roots:
-            error = UsageError(f"step {step} was converted from TensorFlow, and its model is none of {sorted(roots)}")
+            error = UsageError(f"step {step} is of TensorFlow's objects, and its model is none of {sorted(roots)}")
             error.next = "restore it by pawl.tf.Checkpoint(NAME=model, ...), with the names that it was saved with"
             raise error
         if "optimizer" in roots and not policies.get("model_only"):
             objects["optimizer"] = model.optimizer
         trackable: Any = of_tensorflow
         given = {name: value for name, value in policies.items() if name not in ("step", "fallback")}
-        report: Report = trackable.Checkpoint(**objects).restore(f"{self.run.path}@{step}", **given)
+        try:
+            report: Report = trackable.Checkpoint(**objects).restore(f"{self.run.path}@{step}", **given)
+        except Mismatch as why:
+            if why.report is not None and any(item.difference == Difference.UNEXPECTED for item in why.report.items):
+                why.next = (
+                    "this checkpoint was made by pawl.tf or tf.train, and model and optimizer can be taken from it: "
+                    f"what is passed stands in Checkpoint(restore={{...}}): {why.next}"
+                )
+            raise
         self.report = report
-        logger.info("step %s of %s, which was TensorFlow's, is restored", step, self.run.path)
+        logger.info("step %s of %s, which is of TensorFlow's objects, is restored", step, self.run.path)
         return report
 
     def _prepared(self, model: Any, there: _There) -> list[Entry]:
         """All variables, those of an optimizer that has made no step, too."""
         require_built(model)
+        require_no_tables(model)
         optimizer = getattr(model, "optimizer", None)
         if optimizer is not None:
             require_one_strategy(model)
@@ -457,8 +469,9 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         """What the checkpoint is and has, that this process has to know before it is restored."""
         try:
             with self._saved() as checkpoint:
+                by_tf = checkpoint.framework.startswith("tensorflow") and keras.backend.backend() == "tensorflow"
                 return _There(
-                    of_tensorflow=_GRAPH in checkpoint and "training/step" not in checkpoint,
+                    of_tensorflow=(by_tf or _GRAPH in checkpoint) and "training/step" not in checkpoint,
                     optional={one.name: one.shape or () for prefix in _OPTIONAL for one in checkpoint.entries(prefix)},
                     signature=checkpoint[_SIGNATURE] if _SIGNATURE in checkpoint else None,  # noqa: SIM401
                 )

@@ -17,6 +17,8 @@ from ._names import Renumbered, escape, snake_case, variable_names
 
 #: Lists of an optimizer that have no slots of their own.
 _NO_SLOTS = frozenset({"_variables", "_trainable_variables"})
+#: The entry of the class of the optimizer, which libpawl compares by itself.
+OPTIMIZER_CLASS = "optimizer/class"
 #: Of a configuration: no hyperparameters, or saved in another way.
 _NOT_SAVED = frozenset({"name", "learning_rate"})
 
@@ -139,7 +141,7 @@ class Optimizer:
 
     def values(self) -> dict[str, Any]:
         """Class, learning rate and every scalar of ``get_config()``, by the names of the entries."""
-        found = {"optimizer/class": type(self.optimizer).__name__, "optimizer/learning_rate": self._rate()}
+        found = {OPTIMIZER_CLASS: type(self.optimizer).__name__, "optimizer/learning_rate": self._rate()}
         for key, value in self._scalars():
             found[f"optimizer/{escape(key)}"] = value
         return found
@@ -186,7 +188,10 @@ def _variables_in(value: Any) -> list[Any]:
 
 def short(rate: Any) -> float:
     """The value of a variable as the shortest number that gives the same bits: 0.001, not 0.0010000000474974513."""
-    array = numpy.asarray(rate.value.detach().cpu() if hasattr(rate.value, "detach") else rate.value)
+    value = rate.value
+    if hasattr(value, "read_value"):  # a variable of TensorFlow, which on logical cores of TPUs is no array
+        value = value.read_value()
+    array = numpy.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     return float(str(array[()]))
 
 

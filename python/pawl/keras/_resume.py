@@ -257,7 +257,7 @@ def resume(
     if refused:
         raise UsageError(f"{refused[0]}= is not for resume: the data are x, y and weights together, in their order")
     together = _OneTraining(
-        listed, add_history=True, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs
+        listed, add_history=True, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs, steps=None
     )
     checkpoint._callbacks = [one for one in together.callbacks if one is not checkpoint]
     calls = fits(

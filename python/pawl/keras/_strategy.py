@@ -9,7 +9,7 @@ from typing import Any
 
 from keras import backend
 
-from .._error import UsageError
+from .._error import Unsupported, UsageError
 from .._state import Box, Tensor
 from ._parts import Entry
 
@@ -57,6 +57,32 @@ def require_one_strategy(model: Any) -> None:
         return
     error.next = "make model and optimizer, and compile, in one block: with strategy.scope():"
     raise error
+
+
+def require_no_tables(model: Any) -> None:
+    """Refuses a model with a ``TPUEmbedding`` in it: its tables are on the TPUs, and no variables of the model.
+
+    Raises:
+        Unsupported: names the layer.
+    """
+    if backend.backend() != "tensorflow":
+        return
+    import tensorflow
+
+    from ..tf import _tpu
+
+    view = tensorflow.train.TrackableView(model)
+    for one in view.descendants():
+        found = [(name, child) for name, child in view.children(one).items() if _tpu.is_embedding(child)]
+        for name, child in found:
+            at = f"{getattr(one, 'path', None) or getattr(one, 'name', type(one).__name__)}.{name}"
+            error = Unsupported(
+                f"{at} is a {type(child).__name__}: its tables are no variables of the model, and Keras does not know "
+                "them"
+            )
+            error.entry = at
+            error.next = "save the job with pawl.tf.CheckpointManager, which retrieves such tables from the TPUs"
+            raise error
 
 
 def replicas_of(entries: Iterable[Entry]) -> dict[str, list[Any]]:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import logging
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow
@@ -79,6 +81,22 @@ def resolved(path: str | os.PathLike[str]) -> str:
     """An absolute path, whatever the process's directory becomes; what pawl refuses or explains stays as it is."""
     text = os.fspath(path)
     return text if not text or text[0] in "~$" or "://" in text or "\0" in text else os.path.abspath(text)
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Says of a run of pawl.keras, which has more than these objects, how its training is continued."""
+    try:
+        yield
+    except Mismatch as why:
+        items = () if why.report is None else why.report.items
+        names = {item.name for item in items if item.difference == Difference.UNEXPECTED}
+        if {"training/step", "training/epoch"} <= names:
+            why.next = (
+                "this checkpoint was made by pawl.keras: to continue its training give pawl.keras.Checkpoint its run, "
+                f"and fit by pawl.keras.resume; to take its model and optimizer: {why.next}"
+            )
+        raise
 
 
 def _numbered(path: str, why: NotFound) -> NotFound:
@@ -249,7 +267,8 @@ class Checkpoint:
 
     def _restore_opened(self, opened: Opened, policies: dict[str, Any]) -> Report:
         target = self._target(opened, policies)
-        report = opened.restore(target.state, **policies)
+        with explained():
+            report = opened.restore(target.state, **policies)
         target.finish()
         return report
 

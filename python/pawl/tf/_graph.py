@@ -16,6 +16,7 @@ import tensorflow
 from tensorflow.python.trackable import base
 
 from .._error import UsageError
+from . import _tpu
 from ._values import variable_of
 
 #: Attributes of Keras's optimizers that have everything: a way through them is the last choice.
@@ -75,12 +76,17 @@ def keras_class(name: str) -> Any:
 
 def is_variable(found: Any) -> bool:
     """Of TensorFlow or Keras?"""
-    return isinstance(variable_of(found), tensorflow.Variable)
+    return isinstance(variable_of(found), tensorflow.Variable) and not _tpu.is_in_parts(found)
 
 
 def is_sharded(found: Any) -> bool:
-    """Is it a variable in parts, on several parameter servers?"""
-    return type(found).__name__ == "ShardedVariable"
+    """Is it a variable in parts, on several parameter servers, or on the hosts or cores of TPUs?"""
+    return type(found).__name__ == "ShardedVariable" or _tpu.is_in_parts(found)
+
+
+def parts_of(found: Any) -> list[Any]:
+    """The variables of which one in parts is made, along its first dimension."""
+    return list(found.variables if hasattr(found, "variables") else found.values)
 
 
 def is_optimizer(found: Any) -> bool:
@@ -195,6 +201,7 @@ class Names:
     Attributes:
         leaves: variables and opaque objects, without those of optimizers.
         optimizers: Keras's, with the way to each.
+        embeddings: of TPUs, with the way to each.
         units: Keras's models and layers that are in no other, with the way to each.
         named: of variables, by `key_of`: the name of the entry.
         ways: of all objects, by `key_of`: the shortest way.
@@ -206,6 +213,7 @@ class Names:
         self.ways = {key_of(node.found): node.way for node in nodes}
         self.named: dict[int, str] = {}
         self.optimizers = _outermost([node for node in nodes if is_optimizer(node.found)])
+        self.embeddings = [node for node in nodes if _tpu.is_embedding(node.found)]
         self.units: list[Node] = []
         self._all: list[Leaf] | None = None
         own = {key_of(variable) for node in self.optimizers for variable in _own_variables(node.found)}
@@ -218,6 +226,8 @@ class Names:
                 if any(key_of(variable) not in self.named for variable in node.found.variables):
                     self.units.append(node)  # a Sequential has a model inside that has the same
                     self._layer(node)
+        for node in self.embeddings:
+            _tpu.require_built(node.way, node.found)
         for node in nodes:
             if key_of(node.found) not in own and not any(f"/{name}/" in f"/{node.way}/" for name in LAST):
                 self._other(node, random)
@@ -257,7 +267,7 @@ class Names:
             )
         elif is_sharded(found):
             self._add(Leaf(way, way, found, {"role": "model"}, "sharded"))
-            self.named.update((key_of(part), way) for part in found.variables)
+            self.named.update((key_of(part), way) for part in parts_of(found))
         elif is_opaque(found):
             role = "data_position" if isinstance(found, tensorflow.data.Iterator) else "other"
             self._add(Leaf(way, way, found, {"role": role}, "opaque"))

@@ -11,6 +11,7 @@ import tensorflow
 
 from .._error import UsageError
 from .._group import Group
+from ._tpu import is_tpu_strategy
 from ._values import variable_of
 
 
@@ -41,8 +42,11 @@ def place_of(cluster: Mapping[str, Any], task_type: str | None, task_id: int | N
 def group_of(strategy: Any) -> Group | None:
     """The workers of a ``MultiWorkerMirroredStrategy`` as a group; None: one process saves.
 
-    All workers call it. They meet through files in the directory of the run, which all of them see.
+    All workers call it. They meet through files in the directory of the run, which all of them see. The hosts
+    of TPUs are no such workers: one program runs them.
     """
+    if is_tpu_strategy(strategy):
+        return None
     resolver = getattr(strategy, "cluster_resolver", None)
     if resolver is None:
         return None

@@ -18,7 +18,17 @@ from .._error import Damaged, NotFound, UsageError
 from .._handle import close_after
 from .._let_go import LetGo
 from .._run import Run, SaveStats
-from ._checkpoint import Checkpoint, Restored, committed, has_checkpoints, newest_step, resolved, restored, step_path
+from ._checkpoint import (
+    Checkpoint,
+    Restored,
+    committed,
+    explained,
+    has_checkpoints,
+    newest_step,
+    resolved,
+    restored,
+    step_path,
+)
 from ._group import group_of, strategy_of
 from ._values import hold
 
@@ -232,7 +242,8 @@ class CheckpointManager:
         self.run.fence()
         with self._open(step) as opened:
             target = self.checkpoint._target(opened, policies, self._place)
-        report = self.run.restore(target.state, step=step, **policies)
+        with explained():
+            report = self.run.restore(target.state, step=step, **policies)
         target.finish()
         path = step_path(self.directory, report.step if report.step is not None else 0)
         self.report = restored(report, path)

@@ -12,8 +12,9 @@ import tensorflow
 from .._checkpoint import Checkpoint as Opened
 from .._error import Damaged, Unsupported
 from .._state import Box, State, Tensor
-from . import _opaque
+from . import _opaque, _tpu
 from ._graph import Leaf, Names, join, key_of
+from ._graph import parts_of as parts_in
 from ._optimizers import hyperparameters, set_hyperparameters
 from ._tf_keras import GRAPH, entries_for, variables_of_tf_keras, without_underscore
 from ._values import aligned, assign, hold, hold_all, is_on_read, replicas_of, variable_of
@@ -34,7 +35,7 @@ def _as_bytes(array: Any) -> Any:
 def _offsets(leaf: Leaf) -> list[int]:
     """Where the parts of a variable in parts begin: they are cut along the first dimension."""
     found, at = [], 0
-    for part in leaf.found.variables:
+    for part in parts_in(leaf.found):
         found.append(at)
         at += part.shape[0]
     return found
@@ -95,7 +96,7 @@ def _tensor(leaf: Leaf, arrays: list[Any], what: Mapping[str, str], place: Place
 
 def parts_of(leaf: Leaf) -> list[Any]:
     """The variables of which it is made."""
-    return list(leaf.found.variables) if leaf.kind == "sharded" else [leaf.found]
+    return parts_in(leaf.found) if leaf.kind == "sharded" else [leaf.found]
 
 
 def _set_settings(state: State, names: Names) -> None:
@@ -125,6 +126,8 @@ def saved_state(names: Names, place: Place = Place()) -> State:  # noqa: B008 (i
     Raises:
         Unsupported: something that TensorFlow cannot make bytes of, by its name.
     """
+    for node in names.embeddings:
+        _tpu.retrieve(node.way, node.found)
     leaves = [leaf for leaf in names.all_leaves() if leaf.name]
     tensors = [leaf for leaf in leaves if leaf.kind != "opaque"]
     alone = {leaf.name: _alone(leaf) for leaf in tensors}
@@ -184,6 +187,8 @@ class Target:
         self._opaque: list[tuple[str, Leaf]] = []
         self._replicas: list[tuple[Any, Any]] = []
         self._old = _entries_of_tf_keras(names, checkpoint) if self._bundle else {}
+        for node in names.embeddings if keep else ():
+            _tpu.retrieve(node.way, node.found)
         leaves = [leaf for leaf in names.all_leaves() if self._name_of(leaf)]
         ways = {name: self._old.get(name, names.ways.get(key, "")) for key, name in names.named.items()}
         entries = {}
@@ -257,6 +262,9 @@ class Target:
         if not self._bundle:
             self._refuse_narrow()
         waiting = [(name, leaf, self._tensors_of(name, leaf)) for name, leaf in self._opaque]
+        for name, leaf, tensors in waiting:
+            if _tpu.is_layouts(leaf.found):
+                _tpu.require_layouts(name, leaf.found, tensors)
         for leaf, arrays in self._memory:
             for part, array in zip(parts_of(leaf), arrays, strict=True):
                 assign(part, array)
@@ -267,6 +275,8 @@ class Target:
         for name, leaf, tensors in waiting:
             if tensors:
                 _opaque.put(name, leaf.found, tensors)
+        for node in self._names.embeddings:
+            _tpu.load(node.way, node.found)
         for node in self._names.optimizers if not self._bundle else ():
             prefix = join(node.way, "")
             found = {

@@ -19,6 +19,7 @@ from tensorflow.python.ops import gen_resource_variable_ops
 from .._abi import Dtype
 from .._error import UsageError
 from .._memory import Array
+from ._tpu import initialize, on_first_core
 
 #: TensorFlow takes the addresses of its own memory to be multiples of this: the first matrix product of
 #: a tensor that DLPack has brought from elsewhere ends the process otherwise.
@@ -84,10 +85,9 @@ def replicas_of(variable: Any) -> tuple[Any, ...]:
 def is_on_read(variable: Any) -> bool:
     """Has each replica of a strategy its own value, of which one is made when it is read?"""
     variable = variable_of(variable)
-    return (
-        isinstance(variable, tensorflow.distribute.DistributedValues)
-        and variable.synchronization == tensorflow.VariableSynchronization.ON_READ
-    )
+    if not isinstance(variable, tensorflow.distribute.DistributedValues):
+        return False
+    return bool(on_first_core(variable.values[0]).synchronization == tensorflow.VariableSynchronization.ON_READ)
 
 
 def _read(variable: Any) -> Any:
@@ -101,9 +101,10 @@ def tensor_of(variable: Any) -> Any:
     has its own (ON_READ), one of all, by the variable's aggregation.
     """
     variable = variable_of(variable)
+    one = on_first_core(replicas_of(variable)[0])
+    initialize(one)
     if is_on_read(variable):
         return variable.read_value()
-    one = replicas_of(variable)[0]
     handle = getattr(one, "handle", None)
     if handle is None:
         return one.read_value()
@@ -139,9 +140,10 @@ def _address(array: Any) -> int:
 
 def _in_place(variable: Any) -> Any:
     """The variable whose memory `hold` gives as it is; None: it makes a copy, or one value of several."""
+    one = on_first_core(replicas_of(variable)[0])
+    initialize(one)
     if is_on_read(variable):
         return None
-    one = replicas_of(variable)[0]
     if getattr(one, "handle", None) is None or one.dtype == tensorflow.string:
         return None
     here = context.context().host_address_space()  # on a parameter server it is elsewhere

@@ -15,6 +15,7 @@
 #include "foreign/tensorflow/protobuf.h"
 
 #define SAVED_MODEL_FILE "saved_model.pb"
+#define SAVED_MODEL_TEXT "saved_model.pbtxt" /* the same as text, which is not read */
 
 /* Numbers of types.proto that are asked for by name. */
 #define SAVED_MODEL_DOUBLE  2u

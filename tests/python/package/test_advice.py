@@ -6,6 +6,7 @@ import unittest
 
 import support
 import pawl
+from pawl._error import in_python
 
 
 def arguments_of(remedies):
@@ -112,6 +113,43 @@ class Advice(support.InDirectory):
             self.assertNotIn("model_only", offered)
             _, error = self.tried(run, lambda: model({"a": 2, "b": 3}, "SGD", slots=False), {})
             self.assertEqual(error.next, "pass model_only=True to restore the model alone; with this it restores")
+
+    def test_the_doctor_advises_in_the_words_of_python(self):
+        for name, (saved, wanted, more) in CASES.items():
+            with self.subTest(name):
+                path = self.directory / name.replace(" ", "-")
+                with pawl.Run(path) as run:
+                    run.save(model(saved), 1)
+                    run.wait()
+                found = pawl.doctor(path, model=model(wanted, **more), probe=False)
+                advice = [one.next for one in found if one.part == "restore" and one.next]
+                self.assertTrue(advice)
+                for one in advice:
+                    self.assertNotRegex(one, r"options\.|pawl_|PAWL_")
+                for item in found.report.items:
+                    for remedy in item.remedies:
+                        wanted_words = remedy.argument.removeprefix("renames={").removesuffix("}")
+                        self.assertTrue(any(wanted_words in one for one in advice), item)
+
+    def test_words_of_c_become_those_of_python(self):
+        self.assertEqual(
+            [in_python(text) for text in (
+                "set options.missing = PAWL_POLICY_ALLOW to keep the state's value, or set options.model_only = 1 to x",
+                'add {"a", "b c"}, {"d", ""} to options.renames, all of them',
+                "see pawl_run_options in pawl/run.h; nothing was written",
+                "call pawl_wait first, save less often, or choose PAWL_ON_BUSY_WAIT",
+                "give the new one a step of its own (runs/options.step@STEP, options.step)",
+                "look at runs/pawl_wait, and at \"options.missing\"",
+            )],
+            [
+                "pass missing='allow' to keep the state's value, or pass model_only=True to x",
+                "pass renames={'a': 'b c', 'd': ''}, all of them",
+                "see the arguments of pawl.Run; nothing was written",
+                "call Run.wait() first, save less often, or choose on_busy='wait'",
+                "give the new one a step of its own (runs/options.step@STEP, step)",
+                "look at runs/pawl_wait, and at \"options.missing\"",
+            ],
+        )  # fmt: skip
 
     def test_nothing_is_advised_where_nothing_was_refused(self):
         with pawl.Run(self.run_path) as run:

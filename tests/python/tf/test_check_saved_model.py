@@ -10,6 +10,8 @@ import support  # first: it finds the package
 import keras
 import pawl
 import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
 
 
 class Served(tf.Module):
@@ -119,6 +121,65 @@ class SavedModels(support.InDirectory):
         )
         self.assertEqual(sorted(path.rglob("*")), before)
         self.assertEqual(of_job(path / "saved_model.pb"), [finding])
+
+    def test_its_variables_are_compared_with_a_model(self):
+        path = self.saved("clean")
+        for place in (path, path / "saved_model.pb"):
+            found = pawl.doctor(place, model={"kernel": self.served.kernel.numpy()}, unexpected="allow")
+            self.assertTrue(found.healthy, str(found))
+            self.assertEqual((found.report.restored, found.report.ignored), (1, 1))  # and the graph of objects
+            self.assertIn("fits the model", str(found))
+            found = pawl.doctor(place, model={"kernel": self.served.kernel.numpy()[:2]}, unexpected="allow")
+            self.assertEqual([one.id for one in found.troubles], ["R01"])
+        (path / "variables" / "variables.index").unlink()
+        found = pawl.doctor(path, model={"kernel": self.served.kernel.numpy()})
+        self.assertEqual([one.id for one in found.troubles], ["R09"])
+        self.assertIn("there is no variables/variables.index", found.troubles[0].text)
+        self.assertTrue(pawl.doctor(path).healthy)
+
+    def test_one_that_is_text_is_named_and_what_is_advised_makes_one_that_is_read_j07(self):
+        path = self.saved("clean")
+        binary = path / "saved_model.pb"
+        model = saved_model_pb2.SavedModel.FromString(binary.read_bytes())
+        (path / "saved_model.pbtxt").write_text(text_format.MessageToString(model), encoding="utf-8")
+        self.assertTrue(pawl.doctor(path).healthy)
+        binary.unlink()
+        for place in (path, path / "saved_model.pbtxt"):
+            (finding,) = pawl.doctor(place).troubles
+            self.assertEqual(finding.id, "J07")
+            self.assertIn("the SavedModel is text, saved_model.pbtxt, which is not read", finding.text)
+        with pawl.open(path) as variables:
+            self.assertIn("kernel", variables)
+        with self.assertRaisesRegex(pawl.UsageError, "the graph of a TensorFlow SavedModel") as raised:
+            pawl.open(path / "saved_model.pbtxt")
+        self.assertEqual(raised.exception.next, "give the directory that it is in: its variables are below that")
+        advice = finding.next.split(": ", 1)[1].replace(", then ", "\n")
+        exec(advice.replace("PATH", str(path)).replace("NEW", str(self.directory / "new")), {"tf": tf})
+        self.assertTrue(pawl.doctor(self.directory / "new").healthy)
+        for file in (path / "variables").iterdir():
+            file.unlink()
+        with self.assertRaisesRegex(pawl.NotFound, "but a TensorFlow SavedModel that is text"):
+            pawl.open(path)
+
+    def test_damage_of_its_variables_is_found_where_they_are_compared(self):
+        path = self.saved("clean")
+        file = path / "variables" / "variables.data-00000-of-00001"
+        data = bytearray(file.read_bytes())
+        data[0] ^= 1
+        file.write_bytes(data)
+        found = pawl.doctor(path, model={"kernel": self.served.kernel.numpy()}, unexpected="allow")
+        self.assertIn("R08", [one.id for one in found.troubles])
+
+    def test_of_numbered_variables_it_says_what_else_to_compare(self):
+        model = keras.Sequential([keras.Input((4,), batch_size=2), keras.layers.Dense(3)])
+        path = self.directory / "export"
+        model.export(str(path), verbose=False)
+        wanted = {f"model/dense/{one.name}": one.numpy() for one in model.variables}
+        found = pawl.doctor(path, model=wanted)
+        (numbered,) = [one for one in found.troubles if one.id == "R05"]
+        self.assertIn('model.save("m.keras")', numbered.next)
+        model.save(self.directory / "m.keras")
+        self.assertNotIn("R05", [one.id for one in pawl.doctor(self.directory / "m.keras", model=wanted).troubles])
 
     def test_python_in_nested_functions_j07(self):
         ((identity, severity, text),) = self.found("nested")
