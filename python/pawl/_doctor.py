@@ -232,6 +232,7 @@ def _ask(path: Path, options: _abi.DoctorOptions, model: Model | None, group: Gr
             found.append(_finding(finding.contents))
 
         tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
+        options.stop = callbacks.stop
         status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
         callbacks.raise_kept()
     return Status(status)
