@@ -52,6 +52,15 @@ class Doctor(support.InDirectory):
         self.assertNotIn("probe", str(found))
         self.assertEqual(os.stat(self.run_path).st_mtime_ns, before)
 
+    def test_differences_are_told_in_the_words_of_python(self):
+        self.save()
+        renamed = {"net/kernel": array.array("f", range(8)), "net/bias": array.array("f", [1, 2])}
+        found = self.ask(model={**renamed, "optimizer/class": "adam"})
+        told = {one.id: one.next for one in found if one.part == "restore"}
+        self.assertEqual(told["R05"], "pass renames={'model': 'net'}")
+        self.assertEqual(told["R04"], "pass unexpected='allow' to leave it out")
+        self.assertNotIn("PAWL_POLICY", str(found))
+
     def test_a_step_that_the_job_removes_now_is_no_leftover(self):
         """S09: retention removes a step's manifest first."""
         state = self.save()
