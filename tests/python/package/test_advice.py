@@ -66,7 +66,7 @@ class Advice(support.InDirectory):
             question.next, f"compare the two models, and if their entries were renumbered, pass {anew}"
         )
         allow = "pass unexpected='allow' to leave it out, and pass missing='allow' to keep the state's value"
-        self.assertTrue(error.next.endswith(f"pass {anew}; if they were not, {allow}; with these it restores"), error.next)
+        self.assertIn(f"pass {anew}; if they were not, {allow}; with these it restores", error.next)
 
     def test_each_advice_comes_true(self):
         for name, (saved, wanted, more) in CASES.items():
