@@ -221,17 +221,17 @@ def doctor(
     status = _ask(path, options, model, group, found)
     found.report = take_report(report)
     check(status)
-    _say_in_python(found)
     found.append(_tell_versions(found.versions))
-    return found
+    return _in_python(found)
 
 
-def _say_in_python(found: Findings) -> None:
+def _in_python(found: Findings) -> Findings:
     """The library tells what to do about a difference in C's words."""
     said = {} if found.report is None else {item.description: item.next for item in found.report.items}
     for i, one in enumerate(found):
         if one.part == "restore" and one.text in said:
             found[i] = dataclasses.replace(one, next=said[one.text])
+    return found
 
 
 def _ask(path: Path, options: _abi.DoctorOptions, model: Model | None, group: Group | None, found: Findings) -> Status:
