@@ -62,9 +62,7 @@ class Advice(support.InDirectory):
             _, error = self.tried(run, lambda: model({"dense_1": 4, "dense_2": 4}, slots=False), {})
         (question,) = [item for item in error.report.items if item.severity.name == "WARNING"]
         anew = "renames={'model/dense': 'model/dense_1', 'model/dense_1': 'model/dense_2'}"
-        self.assertEqual(
-            question.next, f"compare the two models, and if their entries were renumbered, pass {anew}"
-        )
+        self.assertEqual(question.next, f"compare the two models, and if their entries were renumbered, pass {anew}")
         allow = "pass unexpected='allow' to leave it out, and pass missing='allow' to keep the state's value"
         self.assertIn(f"pass {anew}; if they were not, {allow}; with these it restores", error.next)
 
