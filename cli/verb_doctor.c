@@ -5,6 +5,7 @@
 #include "doctor_rank.h"
 #include "doctor_show.h"
 #include "memory.h"
+#include "signals.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -118,11 +119,20 @@ static void scoped_report(pawl_report **report) {
     pawl_report_free(*report);
 }
 
+static int is_caught(void *context) {
+    (void)context;
+    return signals_caught() ? 1 : 0;
+}
+
 static int diagnose_as_rank_0(output *out, request *q, const arguments *args,
                               const doctor_rank *r) {
     SCOPED(scoped_report) pawl_report *report = NULL;
     doctor_show show = {.out = out, .ignored = &args->ignored, .worst = PAWL_SEVERITY_NOTE};
     q->options.report = args->model != NULL ? &report : NULL;
+    if (r->group.world_size == 1) { /* one of many ends at once: the others wait for it */
+        q->options.stop = is_caught;
+        signals_catch();
+    }
     begin_findings(out, q->run, r);
     if (pawl_doctor(q->run, &q->options, on_finding, &show, NULL, out->err) != PAWL_OK) {
         return fail(out);

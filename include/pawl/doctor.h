@@ -69,6 +69,9 @@ typedef struct pawl_doctor_options {
     pawl_state *state;
     const pawl_restore_options *restore; /* as of pawl_restore; no group, supply or step [NULL] */
     pawl_report **report; /* set to the report, for the caller to free; NULL there: none [NULL] */
+    /* Called now and then while checkpoints are read, with the call's `context`: not 0 ends it with
+     * PAWL_ECANCELED [none] */
+    int (*stop)(void *context);
 } pawl_doctor_options;
 
 /*

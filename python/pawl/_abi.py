@@ -617,6 +617,7 @@ class DoctorOptions(Struct):
         ("state", c_void_p),
         ("restore", POINTER(RestoreOptions)),
         ("report", POINTER(c_void_p)),
+        ("stop", STOP_FUNCTION),
     ]
 
 

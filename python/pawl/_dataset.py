@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ._abi import Dtype
@@ -14,6 +14,7 @@ from ._batch import BatchEntry, entries_of, words_of
 from ._check import BatchCheck
 from ._doctor import Finding
 from ._error import Mismatch, UsageError
+from ._handle import whole_number
 
 #: Batches that are read at the beginning.
 Read = int | Literal["all"]
@@ -48,7 +49,7 @@ class _Findings:
     def __init__(self, replicas: int, drop: str) -> None:
         self.found: list[Finding] = []
         self._replicas = replicas
-        self._drop = drop
+        self.drop = drop
 
     def tell(self, identity: str, text: str, advice: str | None, severity: str = "warning") -> None:
         self.found.append(Finding(identity, severity, text, advice, part="job"))
@@ -69,7 +70,7 @@ class _Findings:
     def sizes(self, sizes: _Sizes | None, unknown: str) -> None:
         """J01: the last batch, where it is known without reading all of them."""
         if sizes is None:
-            self.tell("J01", f"the size of the last batch is unknown: {unknown}", self._drop, "note")
+            self.tell("J01", f"the size of the last batch is unknown: {unknown}", self.drop, "note")
             return
         if sizes.batch % self._replicas != 0:
             advice = f"make batches of a multiple of {self._replicas}"
@@ -88,9 +89,9 @@ class _Findings:
             without = self._replicas - sizes.last
             verb = "gets" if without == 1 else "get"
             text += f"; of {self._replicas} replicas {without} {verb} none, and a mean over nothing is NaN"
-            self.tell("J01", text, self._drop, "error")
+            self.tell("J01", text, self.drop, "error")
         else:
-            self.tell("J01", text, self._drop)
+            self.tell("J01", text, self.drop)
 
     def batches(self, batches: Iterator[Any], read: Read) -> None:
         """Reads batches and compares each with the first one."""
@@ -105,7 +106,7 @@ class _Findings:
                 check._next(dense)
             except Mismatch as why:
                 last = "remainder" in (why.next or "")
-                self.tell("J01" if last else "J02", why.attempt, self._drop if last else why.next)
+                self.tell("J01" if last else "J02", why.attempt, self.drop if last else why.next)
                 return
             if seen == read:
                 return
@@ -315,22 +316,49 @@ def _look_at_arrays(arrays: Any, batch_size: int, found: _Findings) -> None:
         found.tell("J02", f"the arrays are not of one length: {listed}", "one row for each example", "error")
     elif counts:
         found.sizes(_divided(counts.pop(), batch_size, False), "")
+    if not entries:
+        found.tell("J01", "there are no arrays, so there is no batch", "give arrays by name", "error")
+    for name, entry in entries.items():
+        if entry.dtype is not None and not entry.shape:
+            found.tell("J02", f"`{name}` is a number, not an array of examples", "one row for each example", "error")
 
 
-def _look_at_numbered(batches: Any, found: _Findings) -> None:
+def _lengths(entries: Mapping[str, BatchEntry]) -> dict[str, int | None]:
+    return {name: entry.shape[0] for name, entry in entries.items() if entry.dtype is not None and entry.shape}
+
+
+def _look_at_last(first: Any, last: Any, count: int, found: _Findings) -> None:
+    """J01: the number of examples of the last batch, entry by entry where these do not agree."""
+    before, after = entries_of(first), entries_of(last)
+    size, size_of_last = _shape_of_first(before), _shape_of_first(after)
+    if size is not None and size_of_last is not None:
+        found.sizes(_Sizes(size, size_of_last, count, None), "")
+        return
+    lengths = _lengths(before)
+    other = {name: n for name, n in _lengths(after).items() if name in lengths and lengths[name] != n}
+    if other:
+        listed = ", ".join(f"`{name}` {n}, in the first {lengths[name]}" for name, n in other.items())
+        found.tell("J01", f"batch {count - 1}, the last one, has another number of examples: {listed}", found.drop)
+
+
+def _look_at_numbered(batches: Any, found: _Findings, read: Read | None) -> None:
     """A sequence of batches: a list, a ``keras.utils.PyDataset``."""
     count = len(batches)
     if count == 0:
         found.tell("J01", "there is no batch", "look at what the dataset is made from", "error")
         return
     first, last = batches[0], batches[count - 1]
-    found.sides(first, last)
-    sizes = (_shape_of_first(entries_of(first)), _shape_of_first(entries_of(last)))
-    if sizes[0] is not None and sizes[1] is not None:
-        found.sizes(_Sizes(sizes[0], sizes[1], count, None), "")
+    if read is None:
+        found.sides(first, last)
+    else:
+        found.batches((batches[i] for i in range(count)), read)
+    if not any(one.id == "J01" for one in found.found):
+        _look_at_last(first, last, count, found)
 
 
 def _look_at_iterable(batches: Any, found: _Findings, read: Read | None) -> None:
+    if not isinstance(batches, Iterable):
+        raise UsageError(f"a {type(batches).__name__} is no dataset: there are no batches in it")
     begun = iter(batches)
     if begun is batches and read is None:
         raise UsageError(
@@ -340,6 +368,12 @@ def _look_at_iterable(batches: Any, found: _Findings, read: Read | None) -> None
     found.batches(begun, 1 if read is None else read)
     if read != "all":
         found.sizes(None, "the last batch is known only when all were read: read='all'")
+
+
+def _positive(name: str, value: object) -> None:
+    if whole_number(name, value) < 1:
+        also = " or 'all'" if name == "read" else ""
+        raise UsageError(f"{name}={value!r}: it is a number from 1 on{also}")
 
 
 def check_dataset(
@@ -366,7 +400,15 @@ def check_dataset(
 
     Returns:
         Findings; the only one is ``ok`` where nothing is wrong.
+
+    Raises:
+        UsageError: a number below 1, or something that has no batches.
     """
+    _positive("replicas", replicas)
+    if batch_size is not None:
+        _positive("batch_size", batch_size)
+    if read is not None and read != "all":
+        _positive("read", read)
     torch = sys.modules.get("torch")
     looks: Callable[[_Findings], None]
     if batch_size is not None:
@@ -376,7 +418,7 @@ def check_dataset(
     elif torch is not None and isinstance(dataset, torch.utils.data.DataLoader):
         drop, what, looks = _DROP_TORCH, "the loader", lambda found: _look_at_loader(dataset, found, read)
     elif hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not isinstance(dataset, Mapping):
-        drop, what, looks = _DROP, "the batches", lambda found: _look_at_numbered(dataset, found)
+        drop, what, looks = _DROP, "the batches", lambda found: _look_at_numbered(dataset, found, read)
     else:
         drop, what, looks = _DROP, "the batches", lambda found: _look_at_iterable(dataset, found, read)
     found = _Findings(replicas, drop)

@@ -222,6 +222,15 @@ def doctor(
     found.report = take_report(report)
     check(status)
     found.append(_tell_versions(found.versions))
+    return _in_python(found)
+
+
+def _in_python(found: Findings) -> Findings:
+    """The library tells what to do about a difference in C's words."""
+    said = {} if found.report is None else {item.description: item.next for item in found.report.items}
+    for i, one in enumerate(found):
+        if one.part == "restore" and one.text in said:
+            found[i] = dataclasses.replace(one, next=said[one.text])
     return found
 
 
@@ -232,6 +241,7 @@ def _ask(path: Path, options: _abi.DoctorOptions, model: Model | None, group: Gr
             found.append(_finding(finding.contents))
 
         tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
+        options.stop = callbacks.stop
         status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
         callbacks.raise_kept()
     return Status(status)

@@ -96,9 +96,9 @@ class Item:
     @property
     def next(self) -> str | None:
         """What to do: change the program, or allow the difference by an argument of the restore."""
-        if self.difference == Difference.RENAMED:
-            return ", ".join(filter(None, (self.change, _together(self.remedies, "remedies")))) or None
-        return ", or ".join(filter(None, (self.change, *map(str, self.remedies)))) or None
+        together = self.difference == Difference.RENAMED
+        remedies = _together(self.remedies, "this difference") if together else ", or ".join(map(str, self.remedies))
+        return (", " if together else ", or ").join(filter(None, (self.change, remedies))) or None
 
     def __str__(self) -> str:
         return f"{self.description}; {self.next}" if self.next else self.description
@@ -208,7 +208,8 @@ class Report:
         parts = [str(item) for item in renumbered if not self._is_tried(item)][:1]
         advised = self.advice is not None and bool(self.advice.remedies)
         if advised:
-            parts.append(self._tried(errors))
+            otherwise = "if they were not, " if parts and self._asks_for_numbers() else ""
+            parts.append(otherwise + self._tried(errors))
         left = dict.fromkeys(item.next for item in errors if item.next and (self.advice is None or item.remains))
         rest = "; ".join(list(left)[:3])
         if rest and advised and self.advice is not None and self.advice.remain:
@@ -220,6 +221,13 @@ class Report:
     def _is_tried(self, renamed: Item) -> bool:
         """Are the rules of renamed entries part of the advice? Others are a question."""
         return self.advice is not None and any(remedy in renamed.remedies[:1] for remedy in self.advice.remedies)
+
+    def _asks_for_numbers(self) -> bool:
+        """Is it asked whether entries were renumbered? Then what was tried is for those who say no."""
+        return any(
+            item.difference == Difference.RENAMED and item.severity == Severity.WARNING and item.remedies
+            for item in self.items
+        )
 
     def _tried(self, errors: list[Item]) -> str:
         """The advice, and what it leaves."""

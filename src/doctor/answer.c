@@ -143,7 +143,7 @@ static void tell_silence(examination *x, const char *path, const char *doing, do
 }
 
 /* *out has two users: this one, and the thread. */
-static bool begin_asking(examination *x, asking **out) {
+static bool begin_asking(examination *x, bool writing, asking **out) {
     struct pawl_error ignored = ERROR_INIT;
     char digits[17];
     char here[2048] = "";
@@ -158,7 +158,7 @@ static bool begin_asking(examination *x, asking **out) {
         (void)snprintf(here + strlen(here), 2, "/");
     }
     (void)snprintf(a->path, sizeof a->path, "%s%s", here, path);
-    if (x->asked->more->read_only == 0 && doctor_wants(x, PAWL_DOCTOR_PATH) &&
+    if (writing && x->asked->more->read_only == 0 && doctor_wants(x, PAWL_DOCTOR_PATH) &&
         platform_random_hex(x->os, digits, 8, &ignored) == PAWL_OK) {
         name_doctor(a->name, digits, -1);
     }
@@ -178,12 +178,12 @@ static const char *wait_for_answer(asking *a, uint64_t deadline_ns) {
     return doing;
 }
 
-bool doctor_examine_answer(examination *x) {
+bool doctor_examine_answer(examination *x, bool writing) {
     struct pawl_error ignored = ERROR_INIT;
     platform_thread *thread = NULL;
     asking *a = NULL;
     if (!storage_is_local(x->storage) || !x->os->concurrent || strlen(x->path) >= 2000 ||
-        !begin_asking(x, &a)) {
+        !begin_asking(x, writing, &a)) {
         return true;
     }
     AUTOFREE char *path = mem_strdup(a->path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is a checkpoint whole (R08)? Of another tool, and what all formats have in common. */
+/* Is a checkpoint whole (R08)? What all formats have in common, and what is below a directory. */
 #include "doctor/examination.h"
 #include "path/path.h"
 #include "survey/survey.h"
@@ -18,24 +18,61 @@ typedef struct reading {
     const char *what;
     pawl_severity severity;
     uint64_t deadline_ns;
-    uint64_t problems, done_bytes, of_bytes;
+    uint64_t problems, denied; /* damage; and what this process may not read */
+    uint64_t done_bytes, of_bytes;
 } reading;
+
+bool doctor_tell_unread(examination *x, const char *what, const pawl_error *story) {
+    struct pawl_error told = *story;
+    if (story->status != PAWL_EPERMISSION && story->status != PAWL_ENOMEM) {
+        return false;
+    }
+    error_wrap(&told, "whether %s is whole could not be found out", what);
+    doctor_tell_error(x, doctor_id_of_path_error(story), &told);
+    return true;
+}
+
+/* A file that may not be opened is no damage. */
+static const char *id_of_problem(const pawl_problem *problem) {
+    bool denied =
+        strstr(problem->text, "(EACCES, ") != NULL || strstr(problem->text, "(EPERM, ") != NULL;
+    return denied ? "P02" : "R08";
+}
 
 static void tell_problem(void *context, const pawl_problem *problem) {
     reading *r = context;
     char first[600];
-    if (r->problems++ >= MOST_PROBLEMS) {
+    const char *id = id_of_problem(problem);
+    bool denied = strcmp(id, "P02") == 0;
+    if (denied && r->denied++ > 0) {
+        return; /* of each entry of the file */
+    }
+    r->problems += !denied;
+    if (r->problems > MOST_PROBLEMS) {
         return;
     }
     (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(problem->text, "\n"), problem->text);
+    if (denied) {
+        const char *found = strstr(problem->text, "found: ");
+        if (found != NULL) {
+            doctor_evidence(r->x, "%.*s", (int)strcspn(found, "\n"), found);
+        }
+        doctor_tell(r->x, id, r->severity, "look again as a user who may read it",
+                    "%s could not be read: %s, in %s: permission denied", r->what, first,
+                    problem->file != NULL ? problem->file : "a file of it");
+        return;
+    }
     doctor_evidence(r->x, "bytes %llu to %llu of the file", (unsigned long long)problem->offset,
                     (unsigned long long)(problem->offset + problem->length));
-    doctor_tell(r->x, "R08", r->severity, NULL, "%s is damaged: %s, in %s", r->what, first,
+    doctor_tell(r->x, id, r->severity, NULL, "%s is damaged: %s, in %s", r->what, first,
                 problem->file != NULL ? problem->file : "a file of it");
 }
 
 static int is_late(void *context) {
     const reading *r = context;
+    if (doctor_is_stopped(r->x)) {
+        return 1;
+    }
     return r->deadline_ns != UINT64_MAX && platform_late(r->x->os, r->deadline_ns);
 }
 
@@ -60,13 +97,17 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
     doctor_verdict verdict = {.opened = true};
     pawl_status status = checkpoint_verify(c, &options, &result, &story);
     verdict.damaged = r.problems > 0;
+    verdict.unread = r.denied > 0 && !verdict.damaged;
     verdict.finished = status == PAWL_OK || status == PAWL_EDAMAGED;
     verdict.done_bytes = r.done_bytes;
     verdict.of_bytes = r.of_bytes;
     verdict.unverified = result.unverified;
-    if (status != PAWL_OK && status != PAWL_ECANCELED && r.problems == 0) {
-        verdict.damaged = true;
-        doctor_tell_error_as(x, "R08", severity, &story);
+    if (status != PAWL_OK && status != PAWL_ECANCELED && r.problems == 0 && !verdict.unread) {
+        verdict.unread = doctor_tell_unread(x, what, &story);
+        verdict.damaged = !verdict.unread;
+        if (verdict.damaged) {
+            doctor_tell_error_as(x, "R08", severity, &story);
+        }
     }
     if (r.problems > MOST_PROBLEMS) {
         doctor_tell(x, "R08", severity, "'pawl verify' lists them",
@@ -74,55 +115,6 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
                     (unsigned long long)(r.problems - MOST_PROBLEMS));
     }
     return verdict;
-}
-
-/* ---- a checkpoint of another tool ----------------------------------------------------------- */
-
-/* Is that a failure of what is in a file, and not of the path? */
-static bool is_of_file(const examination *x, const pawl_error *story) {
-    struct stat found;
-    char index[4096];
-    bool content = story->status == PAWL_EDAMAGED || story->status == PAWL_ELIMIT ||
-                   story->status == PAWL_EUNSUPPORTED;
-    (void)snprintf(index, sizeof index, "%s.index", x->path); /* TensorFlow's prefix */
-    return content && ((stat(x->path, &found) == 0 && S_ISREG(found.st_mode)) ||
-                       (stat(index, &found) == 0 && S_ISREG(found.st_mode)));
-}
-
-/* Opening one of its steps would leave a mark there for a moment. */
-static bool is_run(const examination *x) {
-    static const pawl_log silent = {0};
-    struct pawl_error ignored = ERROR_INIT;
-    CLEANUP(store_destroy_pointer) store *s = NULL;
-    pawl_catalog *catalog = NULL;
-    if (storage_open_path(x->storage, x->path, false, &s, &ignored) != PAWL_OK ||
-        catalog_open(s, x->os, &silent, &catalog, &ignored) != PAWL_OK) {
-        return false;
-    }
-    bool has_steps = pawl_catalog_count(catalog) > 0;
-    pawl_catalog_free(catalog);
-    return has_steps;
-}
-
-void doctor_find_foreign(examination *x) {
-    struct pawl_error story = ERROR_INIT;
-    pawl_checkpoint *c = NULL;
-    if (is_run(x)) {
-        return;
-    }
-    if (x->asked->open(x->path, x->storage, CHECKPOINT_NEWEST, &c, &story) != PAWL_OK) {
-        x->broken = is_of_file(x, &story);
-        if (x->broken) { /* else why is told of the path, or of the run */
-            x->part = "checkpoint";
-            doctor_tell_error(x, "R08", &story);
-        }
-        return;
-    }
-    if (checkpoint_step(c) >= 0) {
-        pawl_checkpoint_close(c);
-    } else {
-        x->foreign = c;
-    }
 }
 
 /* ---- what else is below a directory --------------------------------------------------------- */
@@ -133,7 +125,10 @@ static void tell_found(examination *x, const pawl_found *found) {
     char next[1200];
     char bytes[32];
     const char *format = found->format != NULL ? found->format : "of an unknown format";
-    (void)snprintf(path, sizeof path, "%s/%s", x->path, found->path);
+    bool itself = strcmp(found->path, ".") == 0;
+    const char *name = itself ? x->path : found->path;
+    (void)snprintf(path, sizeof path, "%s%s%s", x->path, itself ? "" : "/",
+                   itself ? "" : found->path);
     doctor_evidence(x, "%llu file%s, %s", (unsigned long long)found->files,
                     found->files == 1 ? "" : "s", text_bytes(bytes, found->bytes));
     if (found->status == PAWL_STEP_UNFINISHED) {
@@ -143,13 +138,35 @@ static void tell_found(examination *x, const pawl_found *found) {
                        "look whether a job is still writing it; else remove it: rm -r %s%s",
                        doctor_word(word, path), prefix ? ".*" : "");
         doctor_command(x, "rm -r %s%s", word, prefix ? ".*" : "");
-        doctor_tell(x, "R09", PAWL_SEVERITY_WARNING, next, "%s (%s) is unfinished: %s", found->path,
+        doctor_tell(x, "R09", PAWL_SEVERITY_WARNING, next, "%s (%s) is unfinished: %s", name,
                     format, found->why != NULL ? found->why : "its end is missing");
     } else {
         doctor_command(x, "pawl verify %s", doctor_word(word, path));
         doctor_tell(x, "R08", PAWL_SEVERITY_ERROR, "restore another checkpoint",
-                    "%s (%s) is damaged: %s", found->path, format,
+                    "%s (%s) is damaged: %s", name, format,
                     found->why != NULL ? found->why : "some of it is missing");
+    }
+}
+
+/* A run that has no step yet. */
+static bool is_new_run(const pawl_found *found) {
+    return found->status == PAWL_STEP_UNFINISHED &&
+           (found->format == NULL || strcmp(found->format, "pawl") == 0);
+}
+
+/* The newest is read, as that of a run is. A run of pawl has a doctor of its own. */
+static void read_newest(examination *x, const pawl_found *newest, const char *path) {
+    struct pawl_error story = ERROR_INIT;
+    pawl_checkpoint *c = NULL;
+    if (newest->format == NULL || strcmp(newest->format, "pawl") == 0) {
+        return;
+    }
+    pawl_status status = x->asked->open(path, x->storage, CHECKPOINT_NEWEST, &c, &story);
+    if (status == PAWL_OK) {
+        (void)doctor_verify(x, c, newest->path, PAWL_SEVERITY_ERROR, doctor_verify_deadline(x));
+        pawl_checkpoint_close(c);
+    } else if (status == PAWL_EDAMAGED) {
+        doctor_tell_error(x, "R08", &story);
     }
 }
 
@@ -161,8 +178,8 @@ static void tell_survey(examination *x, const pawl_survey *survey, bool alone) {
     const pawl_found *newest = NULL;
     for (size_t i = 0; i < count; i++) {
         const pawl_found *found = pawl_survey_get(survey, i);
-        if (strcmp(found->path, ".") == 0 && found->status == PAWL_STEP_UNFINISHED) {
-            continue; /* the run itself, which has no step yet */
+        if (strcmp(found->path, ".") == 0 && (x->broken || is_new_run(found))) {
+            continue; /* what is wrong with it is told */
         }
         bool is_newer = newest == NULL || found->unix_time_ns > newest->unix_time_ns;
         whole += found->status == PAWL_STEP_COMMITTED;
@@ -185,6 +202,7 @@ static void tell_survey(examination *x, const pawl_survey *survey, bool alone) {
                     "is %s (%s)",
                     whole, whole > 1 ? "s" : "", whole > 1 ? "are" : "is", newest->path,
                     newest->format != NULL ? newest->format : "pawl");
+        read_newest(x, newest, path);
     }
 }
 
@@ -196,49 +214,7 @@ void doctor_examine_below(examination *x, store *s) {
         links = NULL;
     }
     if (survey_open(s, links != NULL ? links : s, &survey, &ignored) == PAWL_OK) {
-        tell_survey(x, survey, x->foreign == NULL);
+        tell_survey(x, survey, x->foreign == NULL && !x->broken);
         pawl_survey_free(survey);
-    }
-}
-
-/* ---- the checkpoint itself, and what lies beside it ------------------------------------------ */
-
-static void tell_foreign(examination *x) {
-    pawl_checkpoint_info info;
-    char word[1024];
-    char bytes[32];
-    char done[32];
-    checkpoint_describe(x->foreign, &info);
-    x->last_unix_ns = info.unix_time_ns;
-    x->newest_bytes = info.data_bytes;
-    doctor_verdict v = doctor_verify(x, x->foreign, checkpoint_label(x->foreign),
-                                     PAWL_SEVERITY_ERROR, doctor_verify_deadline(x));
-    if (v.damaged) {
-        doctor_command(x, "pawl verify %s", doctor_word(word, x->path));
-        doctor_tell(x, "R08", PAWL_SEVERITY_ERROR,
-                    "restore another checkpoint; 'pawl verify' lists all that is damaged",
-                    "%s (%s, %s) is not safe to restore", info.path, info.format,
-                    text_bytes(bytes, info.data_bytes));
-    } else if (v.finished) {
-        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "%s (%s, %s, %llu entries) is whole%s%s",
-                    info.path, info.format, text_bytes(bytes, info.data_bytes),
-                    (unsigned long long)info.entries, v.unverified != NULL ? ": " : "",
-                    v.unverified != NULL ? v.unverified
-                                         : ", and all of it is as its checksums say");
-    } else {
-        doctor_command(x, "pawl verify %s", doctor_word(word, x->path));
-        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, "'pawl verify' reads all of it",
-                    "%s (%s, %s, %llu entries): no damage in the %s that were read", info.path,
-                    info.format, text_bytes(bytes, info.data_bytes),
-                    (unsigned long long)info.entries, text_bytes(done, v.done_bytes));
-    }
-}
-
-void doctor_examine_foreign(examination *x) {
-    struct pawl_error ignored = ERROR_INIT;
-    CLEANUP(store_destroy_pointer) store *s = NULL;
-    tell_foreign(x);
-    if (storage_open_path(x->storage, x->path, false, &s, &ignored) == PAWL_OK) {
-        doctor_examine_below(x, s); /* the path is a directory */
     }
 }

@@ -11,6 +11,12 @@ bool doctor_wants(const examination *x, pawl_doctor_part part) {
     return (x->asked->more->parts & (int64_t)part) != 0;
 }
 
+bool doctor_is_stopped(examination *x) {
+    int (*stop)(void *context) = x->asked->more->stop;
+    x->stopped = x->stopped || (stop != NULL && stop(x->context) != 0);
+    return x->stopped;
+}
+
 /* ---- telling -------------------------------------------------------------------------------- */
 
 void doctor_evidence(examination *x, const char *format, ...) {
@@ -110,6 +116,21 @@ static void join_parts(char *text, size_t size, const pawl_error *story, bool wi
     }
 }
 
+/* Where the failure itself advises nothing. NULL: nothing. */
+static const char *next_of(const char *id) {
+    static const struct {
+        const char *id, *next;
+    } steps[] = {{"P08", "give another path"},
+                 {"E01", "raise the limit: ulimit -n 4096"},
+                 {"S05", "look again where more memory is left"}};
+    for (size_t i = 0; i < ARRAY_LENGTH(steps); i++) {
+        if (strcmp(steps[i].id, id) == 0) {
+            return steps[i].next;
+        }
+    }
+    return NULL;
+}
+
 void doctor_tell_error_as(examination *x, const char *id, pawl_severity severity,
                           const pawl_error *story) {
     char text[1536];
@@ -120,8 +141,7 @@ void doctor_tell_error_as(examination *x, const char *id, pawl_severity severity
     if (seen[0] != '\0') {
         doctor_evidence(x, "%s", seen);
     }
-    const char *next = strcmp(id, "P08") == 0 ? "give another path" : NULL;
-    doctor_tell(x, id, severity, story->next[0] != '\0' ? story->next : next, "%s", text);
+    doctor_tell(x, id, severity, story->next[0] != '\0' ? story->next : next_of(id), "%s", text);
 }
 
 void doctor_tell_error(examination *x, const char *id, const pawl_error *story) {
@@ -184,35 +204,38 @@ static void examine_directory(examination *x) {
     store_destroy(s);
 }
 
-/* Is there a model to compare what is there with? */
-static bool compares(const examination *x) {
-    return x->asked->more->model != NULL || x->asked->more->state != NULL;
+/* False: the filesystem does not answer. */
+static bool answers(examination *x, bool writing) {
+    x->part = "path";
+    x->silent = !doctor_examine_answer(x, writing);
+    if (x->silent && x->ranks->world_size > 1) {
+        doctor_examine_same_directory(x, NULL, false);
+    }
+    return !x->silent;
 }
 
+/* One process may be asking about what is only to be read: nothing is written there. */
 static void examine_there(examination *x) {
-    x->part = "path";
-    x->silent = !doctor_examine_answer(x);
-    if (x->silent) {
-        if (x->ranks->world_size > 1) {
-            doctor_examine_same_directory(x, NULL, false);
-        }
+    bool alone = x->ranks->world_size == 1;
+    if (!answers(x, !alone)) {
         return;
     }
-    if (x->ranks->world_size == 1 && doctor_saved_model(x)) {
-        if (compares(x)) {
-            doctor_examine_variables(x);
-        }
+    if (alone && doctor_saved_model(x)) {
         return; /* a job reads it, and saves elsewhere */
     }
-    if (leads(x) && x->ranks->world_size == 1 && doctor_wants(x, PAWL_DOCTOR_CHECKPOINT)) {
+    if (alone && doctor_wants(x, PAWL_DOCTOR_CHECKPOINT)) {
         doctor_find_foreign(x);
     }
     if (x->foreign != NULL) {
         x->part = "checkpoint";
         doctor_examine_foreign(x);
-    } else if (!x->broken) {
+    } else if (!x->broken && (!alone || answers(x, true))) {
         examine_directory(x);
     }
+}
+
+bool doctor_compares(const examination *x) {
+    return x->asked->more->model != NULL || x->asked->more->state != NULL;
 }
 
 /* The last finding of a rank other than 0 is of the path, so that comes last there. */
@@ -222,7 +245,11 @@ static pawl_status examine_all(examination *x, pawl_error *err) {
         doctor_examine_environment(x);
     }
     examine_there(x);
-    if (leads(x) && !x->silent && !x->broken && compares(x)) {
+    if (doctor_is_stopped(x)) {
+        pawl_checkpoint_close(x->foreign);
+        return error_set(err, PAWL_ECANCELED, "the doctor was stopped");
+    }
+    if (leads(x) && !x->silent && !x->broken && doctor_compares(x)) {
         x->part = "restore";
         status = doctor_examine_model(x, err);
     }

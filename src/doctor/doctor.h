@@ -8,7 +8,7 @@
  *
  *   path         answer.c resolve.c room.c quota.c writing.c owner.c
  *   its speed    probe.c saves.c interval.c
- *   checkpoint   checkpoint.c steps.c leftovers.c
+ *   checkpoint   checkpoint.c foreign.c steps.c leftovers.c
  *   a model      template.c model.c
  *   environment  environment.c limits.c cgroup.c
  *   many ranks   same_directory.c sight.c token.c judge.c

@@ -40,6 +40,7 @@ typedef struct examination {
     double probe_bytes_per_s; /* 0: not known */
     bool unwritable;          /* nothing more can be written there */
     bool silent;              /* the filesystem does not answer */
+    bool stopped;             /* the caller wanted it to end */
     doctor_saves saves;
     pawl_state *model; /* made of a description; NULL: none */
 } examination;
@@ -47,6 +48,10 @@ typedef struct examination {
 /* ---- doctor.c ---- */
 
 bool doctor_wants(const examination *x, pawl_doctor_part part);
+/* Is there a model to compare what is there with? */
+bool doctor_compares(const examination *x);
+/* Does the caller want it to end? */
+bool doctor_is_stopped(examination *x);
 void doctor_tell(examination *x, const char *id, pawl_severity severity, const char *next,
                  const char *format, ...) PRINTF_LIKE(5, 6);
 /* What the next finding is concluded from, and its next step as a command line. */
@@ -61,9 +66,9 @@ void doctor_tell_error_as(examination *x, const char *id, pawl_severity severity
 
 /* ---- answer.c ---- */
 
-/* Does the filesystem answer at all (S08)? False: a finding says where it does not, and nothing
- * there may be touched. */
-bool doctor_examine_answer(examination *x);
+/* Does the filesystem answer at all (S08), also to one who writes? False: a finding says where it
+ * does not, and nothing there may be touched. */
+bool doctor_examine_answer(examination *x, bool writing);
 
 /* ---- resolve.c ---- */
 
@@ -105,13 +110,14 @@ void doctor_examine_interval(examination *x);
  * between failures. */
 double doctor_best_interval_s(double cost_s, double mtbf_s);
 
-/* ---- checkpoint.c, steps.c, leftovers.c ---- */
+/* ---- foreign.c, checkpoint.c, steps.c, leftovers.c ---- */
 
-/* Is the path a checkpoint of another tool? Then it is open. */
+/* Is the path a checkpoint of another tool? Then it is open, or a finding says why it cannot be. */
 void doctor_find_foreign(examination *x);
 void doctor_examine_foreign(examination *x);
 typedef struct doctor_verdict {
     bool opened, damaged, finished;
+    bool unread; /* whether it is whole could not be found out, which is told */
     uint64_t done_bytes, of_bytes;
     const char *unverified; /* as long as the checkpoint is open */
 } doctor_verdict;
@@ -119,6 +125,9 @@ typedef struct doctor_verdict {
 doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *what,
                              pawl_severity severity, uint64_t deadline_ns);
 uint64_t doctor_verify_deadline(const examination *x);
+/* Reading failed for want of permission, memory or files: no fault of the checkpoint's. True: a
+ * finding says so. */
+bool doctor_tell_unread(examination *x, const char *what, const pawl_error *story);
 /* The steps of a run, or what else is in that directory. */
 void doctor_examine_run(examination *x, store *s);
 void doctor_examine_unfinished(examination *x, store *s, const pawl_catalog *catalog);

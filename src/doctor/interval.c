@@ -19,6 +19,8 @@
 
 #define MARGIN  1.25 /* a save is given so much more time than it took */
 #define LEAST_S 1.0  /* shorter saves that come closer together harm nobody */
+/* Saves of so much say how fast more is saved. */
+#define TELLING_BYTES ((uint64_t)64 << 20)
 
 double doctor_best_interval_s(double cost_s, double mtbf_s) {
     if (cost_s >= 2 * mtbf_s) {
@@ -35,18 +37,29 @@ typedef struct duration {
     char source[96];
 } duration;
 
+/* Saves of little data say what a save costs that is not its data; how fast these are written says
+ * the probe. */
+static double more_of_it_s(const examination *x, const doctor_saves *saves) {
+    double more = (double)x->need_bytes - (double)saves->bytes;
+    if (saves->bytes >= TELLING_BYTES) {
+        return saves->save_s * more / (double)saves->bytes;
+    }
+    return x->probe_bytes_per_s > 0 ? more / x->probe_bytes_per_s : -1;
+}
+
 /* False: nothing says it. */
 static bool find_duration(const examination *x, duration *out) {
     const doctor_saves *saves = &x->saves;
     *out = (duration){.bytes = doctor_need(x)};
     if (saves->count > 0) {
-        double scale = x->need_bytes > 0 && saves->bytes > 0
-                           ? (double)x->need_bytes / (double)saves->bytes
-                           : 1;
-        out->seconds = saves->save_s * (scale > 1 ? scale : 1);
+        bool larger = x->need_bytes > saves->bytes;
+        double more_s = larger ? more_of_it_s(x, saves) : 0;
+        out->seconds = more_s >= 0 ? saves->save_s + more_s : 0;
         out->bytes = x->need_bytes > 0 ? x->need_bytes : saves->bytes;
-        (void)snprintf(out->source, sizeof out->source, "as the run's last %zu save%s did",
-                       saves->count, saves->count > 1 ? "s" : "");
+        (void)snprintf(out->source, sizeof out->source, "as the run's last %zu save%s did%s",
+                       saves->count, saves->count > 1 ? "s" : "",
+                       larger && saves->bytes < TELLING_BYTES ? ", and by the speed of the probe"
+                                                              : "");
     } else if (out->bytes > 0 && x->probe_bytes_per_s > 0) {
         out->seconds = (double)out->bytes / x->probe_bytes_per_s;
         (void)snprintf(out->source, sizeof out->source, "by the speed of the probe");

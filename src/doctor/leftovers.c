@@ -59,8 +59,13 @@ static void tell_unfinished(examination *x, store *s, const pawl_step_info *info
     char word[1024];
     find_attempt(s, info->step, attempt);
     describe_writer(writer, attempt, holder);
-    bool ours = attempt[0] != '\0' && holder->readable && strcmp(attempt, holder->attempt) == 0;
-    if (holder->present && ours && holder->alive != PROCESS_DEAD) {
+    bool at_work = holder->present && holder->readable && holder->alive != PROCESS_DEAD;
+    if (at_work && attempt[0] == '\0') { /* a step is removed beginning with its manifest */
+        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL,
+                    "step %lld is being removed, or begun, by the job", (long long)info->step);
+        return;
+    }
+    if (at_work && strcmp(attempt, holder->attempt) == 0) {
         doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "step %lld is being saved, %s",
                     (long long)info->step, writer);
         return;

@@ -15,6 +15,8 @@ const char *doctor_id_of_path_error(const pawl_error *story) {
         return "P03";
     case PAWL_ENOTFOUND:
         return "P01";
+    case PAWL_ENOMEM:
+        return story->system_errno == EMFILE || story->system_errno == ENFILE ? "E01" : "S05";
     default:
         return "P08";
     }

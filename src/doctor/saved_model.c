@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is the path a SavedModel of TensorFlow? Then reads it, and opens its variables. */
+/* Is the path a SavedModel of TensorFlow? Then reads it. */
 #include "doctor/saved_model.h"
 #include "checkpoint/checkpoint.h"
 #include "foreign/saved_model/saved_model.h"
@@ -9,14 +9,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#define INDEX "variables/variables.index"
+
 static bool names_a_model(const char *name) {
     return strcmp(name, SAVED_MODEL_FILE) == 0 || strcmp(name, SAVED_MODEL_TEXT) == 0;
 }
 
-static bool has_file(store *s, const char *name) {
+static bool has_file(store *s, const char *path) {
     struct pawl_error ignored = ERROR_INIT;
     store_stat is;
-    return store_stat_path(s, name, &is, &ignored) == PAWL_OK && is.type == STORE_FILE_TYPE;
+    return store_stat_path(s, path, &is, &ignored) == PAWL_OK && is.type == STORE_FILE_TYPE;
+}
+
+/* The model's file alone, without what else it needs? Then only what it computes is asked. */
+static bool is_file(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return names_a_model(slash != NULL ? slash + 1 : path);
 }
 
 /* NULL: the path is something else, or nothing. What it is called is followed if it is a link, as
@@ -39,12 +47,25 @@ static store *open_model(const char *path) {
     return NULL;
 }
 
-static pawl_status read_model(examination *x, store *s, pawl_error *err) {
+static bool has_variables(const saved_model *model) {
+    static const char *const ops[] = {"VarHandleOp", "VariableV2", "Variable"};
+    for (size_t i = 0; i < model->node_count; i++) {
+        for (size_t k = 0; k < ARRAY_LENGTH(ops); k++) {
+            if (bundle_text_is(model->nodes[i].op, ops[k])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static pawl_status read_model(examination *x, store *s, bool *variables, pawl_error *err) {
     CLEANUP(buffer_free) buffer bytes = {0};
     CLEANUP(saved_model_free) saved_model model = {.functions = NULL};
     TRY(store_read_file(s, SAVED_MODEL_FILE, FOREIGN_MAX_SAVED_MODEL, &bytes, err));
     pawl_status status = saved_model_decode(bytes.data, bytes.size, &model, err);
     if (status == PAWL_OK) {
+        *variables = has_variables(&model);
         status = doctor_judge_model(x, &model, err);
     }
     if (status != PAWL_OK) {
@@ -73,45 +94,14 @@ static void tell_text(examination *x) {
                 ", which is not read: what of it an accelerator could not run is not known");
 }
 
-bool doctor_saved_model(examination *x) {
-    struct pawl_error story = ERROR_INIT;
-    CLEANUP(store_destroy_pointer)
-    store *s = storage_is_local(x->storage) ? open_model(x->path) : NULL;
-    if (s == NULL) {
-        return false;
-    }
-    x->part = "job";
-    if (!has_file(s, SAVED_MODEL_FILE)) {
-        tell_text(x);
-    } else if (read_model(x, s, &story) != PAWL_OK) {
-        error_wrap(&story, "reading a SavedModel");
-        if (story.status == PAWL_EDAMAGED && story.next[0] == '\0') {
-            error_next(&story, "export the model anew: the file was cut off, changed, or is none");
-        }
-        doctor_tell_error(x, id_of(&story), &story);
-    }
-    return true;
-}
-
 /* ---- its variables, which are a checkpoint of TensorFlow ------------------------------------ */
-
-/* The directory that the path is, or in which the saved_model.pb is that it names. */
-static const char *directory_of(const examination *x, char out[4096]) {
-    const char *slash = strrchr(x->path, '/');
-    const char *name = slash != NULL ? slash + 1 : x->path;
-    if (!names_a_model(name)) {
-        return x->path;
-    }
-    (void)snprintf(out, 4096, "%.*s", slash != NULL ? (int)(name - x->path) : 1,
-                   slash != NULL ? x->path : ".");
-    return out;
-}
 
 /* Keras's export gives each variable a number, twice. */
 static void tell_numbers(examination *x) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_entry_info info = {.name = NULL};
     if (checkpoint_find(x->foreign, "_all_variables/0", &info, &ignored) == PAWL_OK) {
+        x->part = "restore";
         doctor_evidence(x, "\"_all_variables/0\"");
         doctor_tell(
             x, "R05", PAWL_SEVERITY_WARNING,
@@ -122,27 +112,77 @@ static void tell_numbers(examination *x) {
     }
 }
 
-void doctor_examine_variables(examination *x) {
-    struct pawl_error story = ERROR_INIT;
-    char directory[4096];
-    const char *path = directory_of(x, directory);
-    if (x->asked->open(path, x->storage, CHECKPOINT_NEWEST, &x->foreign, &story) != PAWL_OK) {
+static void tell_missing(examination *x, bool needed) {
+    if (needed) {
+        doctor_evidence(x, "nodes that are variables; no " INDEX);
+        doctor_tell(x, "R08", PAWL_SEVERITY_ERROR,
+                    "get the whole directory from where the model was exported",
+                    "the SavedModel's variables are missing: loading it fails");
+    }
+    if (doctor_compares(x)) {
         x->broken = true; /* it is told */
-        x->foreign = NULL;
         x->part = "restore";
-        if (story.status == PAWL_ENOTFOUND) {
-            doctor_tell(x, "R09", PAWL_SEVERITY_ERROR,
-                        "export it with its variables, or compare another checkpoint",
-                        "the SavedModel has nothing to be compared with the model: there is no "
-                        "variables/variables.index");
-        } else {
-            error_wrap(&story, "comparing the variables of the SavedModel with the model");
+        doctor_tell(x, "R09", PAWL_SEVERITY_ERROR,
+                    "export it with its variables, or compare another checkpoint",
+                    "the SavedModel has nothing to be compared with the model: there is no " INDEX);
+    }
+}
+
+/* The model was read; now what TensorFlow loads with it. Opened, they are what a model is compared
+ * with. */
+static void examine_variables(examination *x, store *s, bool needed) {
+    struct pawl_error story = ERROR_INIT;
+    char path[4096];
+    char bytes[32];
+    pawl_checkpoint_info info;
+    if (!has_file(s, INDEX)) {
+        tell_missing(x, needed);
+        return;
+    }
+    (void)snprintf(path, sizeof path, "%s/" INDEX, s->root);
+    if (x->asked->open(path, NULL, CHECKPOINT_NEWEST, &x->foreign, &story) != PAWL_OK) {
+        x->foreign = NULL;
+        x->broken = true;
+        if (!doctor_tell_unread(x, "what its variables are in", &story)) {
+            error_wrap(&story, "reading the SavedModel's variables");
             doctor_tell_error(x, "R08", &story);
         }
         return;
     }
-    x->part = "checkpoint";
-    doctor_examine_foreign(x);
-    x->part = "restore";
-    tell_numbers(x);
+    checkpoint_describe(x->foreign, &info);
+    doctor_verdict v = doctor_verify(x, x->foreign, "the SavedModel", PAWL_SEVERITY_ERROR,
+                                     doctor_verify_deadline(x));
+    if (!v.damaged && !v.unread && !x->stopped) {
+        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "its variables, %llu entries of %s, are %s",
+                    (unsigned long long)info.entries, text_bytes(bytes, info.data_bytes),
+                    v.finished ? "whole" : "there; no damage in those that were read");
+    }
+    if (doctor_compares(x)) {
+        tell_numbers(x);
+    }
+}
+
+bool doctor_saved_model(examination *x) {
+    struct pawl_error story = ERROR_INIT;
+    bool variables = false;
+    CLEANUP(store_destroy_pointer)
+    store *s = storage_is_local(x->storage) ? open_model(x->path) : NULL;
+    if (s == NULL) {
+        return false;
+    }
+    x->part = "job";
+    if (!has_file(s, SAVED_MODEL_FILE)) {
+        tell_text(x);
+    } else if (read_model(x, s, &variables, &story) != PAWL_OK) {
+        error_wrap(&story, "reading a SavedModel");
+        if (story.status == PAWL_EDAMAGED && story.next[0] == '\0') {
+            error_next(&story, "export the model anew: the file was cut off, changed, or is none");
+        }
+        doctor_tell_error(x, id_of(&story), &story);
+    }
+    if (doctor_wants(x, PAWL_DOCTOR_CHECKPOINT) || doctor_compares(x)) {
+        x->part = "checkpoint";
+        examine_variables(x, s, variables && !is_file(x->path));
+    }
+    return true;
 }

@@ -12,9 +12,6 @@
  * reading alone. */
 bool doctor_saved_model(examination *x);
 
-/* Opens its variables, to be compared with a model; a finding says where that cannot be. */
-void doctor_examine_variables(examination *x);
-
 /* The findings of a model that was read already. */
 struct saved_model;
 pawl_status doctor_judge_model(examination *x, const struct saved_model *model, pawl_error *err)

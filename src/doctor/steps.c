@@ -17,11 +17,14 @@ static doctor_verdict verify_step(examination *x, store *s, int64_t step, pawl_s
     char what[48];
     pawl_checkpoint *c = NULL;
     bool mark = x->asked->more->read_only == 0;
+    (void)snprintf(what, sizeof what, "step %lld", (long long)step);
     if (checkpoint_open_for_call(s, step, x->os, &silent, mark, &c, &story) != PAWL_OK) {
+        if (doctor_tell_unread(x, what, &story)) {
+            return (doctor_verdict){.unread = true};
+        }
         doctor_tell_error_as(x, "R08", severity, &story);
         return (doctor_verdict){.damaged = true};
     }
-    (void)snprintf(what, sizeof what, "step %lld", (long long)step);
     doctor_verdict v = doctor_verify(x, c, what, severity, deadline_ns);
     pawl_checkpoint_close(c);
     v.unverified = NULL;
@@ -104,6 +107,9 @@ static void find_safe(examination *x, store *s, const pawl_catalog *catalog) {
     const pawl_step_info *step = first;
     while (step != NULL) {
         doctor_verdict v = verify_step(x, s, step->step, PAWL_SEVERITY_ERROR, deadline_ns);
+        if (v.unread || x->stopped) {
+            return; /* the one before would be no better */
+        }
         if (!v.damaged) {
             tell_verdict(x, step, &v, step == first);
             x->newest = step->step;
@@ -128,7 +134,9 @@ void doctor_examine_run(examination *x, store *s) {
     struct pawl_error story = ERROR_INIT;
     pawl_catalog *catalog = NULL;
     if (catalog_open(s, x->os, &silent, &catalog, &story) != PAWL_OK) {
-        doctor_tell_error(x, "R09", &story);
+        if (!doctor_tell_unread(x, "the run", &story)) {
+            doctor_tell_error(x, "R09", &story);
+        }
         return;
     }
     const pawl_step_info *newest = committed_below(catalog, INT64_MAX);

@@ -142,8 +142,15 @@ static pawl_dtype dtype_from_words(const char *words) {
     return pawl_dtype_from_name(bare);
 }
 
+static pawl_status refuse_again(const described *d, const char *key, pawl_error *err) {
+    return refuse(d, "each key of an entry once", key, err);
+}
+
 static pawl_status read_shape(json_reader *r, described *d, pawl_error *err) {
     bool more = false;
+    if (d->has_shape) {
+        return refuse_again(d, "a second \"shape\"", err);
+    }
     d->has_shape = true;
     TRY(json_enter(r, '['));
     for (;;) {
@@ -174,6 +181,9 @@ static pawl_status read_member(json_reader *r, const char *key, described *d, pa
                  {"dtype", &d->dtype}, {"slot_of", &d->slot_of}, {"slot", &d->slot}};
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         if (strcmp(key, texts[i].key) == 0) {
+            if (texts[i].to->size > 0) {
+                return refuse_again(d, key, err);
+            }
             return read_text(r, texts[i].to, err);
         }
     }
@@ -184,6 +194,9 @@ static pawl_status read_member(json_reader *r, const char *key, described *d, pa
         return json_bool(r, &d->per_rank);
     }
     if (strcmp(key, "value") == 0 && json_peek(r) != 'n') {
+        if (d->has_value) {
+            return refuse_again(d, key, err);
+        }
         d->has_value = true;
         return json_skip(r, &d->value);
     }
@@ -326,7 +339,7 @@ static pawl_status read_object(json_reader *r, bool wanted, bool *seen, pawl_sta
     }
 }
 
-pawl_status template_decode(const void *text, size_t n, pawl_state *to, pawl_error *err) {
+static pawl_status decode(const void *text, size_t n, pawl_state *to, pawl_error *err) {
     static const char what[] = "description of a model";
     json_reader r = json_reader_for(text, n, 0, what, err);
     bool seen = false;
@@ -341,4 +354,18 @@ pawl_status template_decode(const void *text, size_t n, pawl_state *to, pawl_err
     }
     r = json_reader_for(text, n, 0, what, err);
     return read_object(&r, false, &seen, to, err);
+}
+
+pawl_status template_decode(const void *text, size_t n, pawl_state *to, pawl_error *err) {
+    state_snapshot *whole = NULL;
+    TRY(decode(text, n, to, err));
+    if (state_count(to) == 0) {
+        error_set(err, PAWL_EUSAGE, "the description of the model has no entries");
+        error_expected(err, "at least one, such as {\"model/kernel\": {\"shape\": [64, 10], "
+                            "\"dtype\": \"F32\"}}");
+        return PAWL_EUSAGE;
+    }
+    TRY(state_snapshot_take(to, 0, false, &whole, err)); /* each slot has its variable */
+    state_snapshot_free(whole);
+    return PAWL_OK;
 }

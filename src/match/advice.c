@@ -205,12 +205,31 @@ static pawl_status say_tried(const pawl_report *report, bool cast, buffer *out, 
     return say_what_remains(report, report->advice.remedy_count == 1 ? "this" : "these", out, err);
 }
 
+/* Is it asked whether entries were renumbered? Then what was tried is for those who say no. */
+static bool asks_for_numbers(const pawl_report *report) {
+    for (size_t i = 0; i < report->count; i++) {
+        const pawl_report_item *item = &report->items[i].seen;
+        if (item->difference == PAWL_DIFF_RENAMED && item->severity == PAWL_SEVERITY_WARNING &&
+            item->remedy_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 pawl_status report_next(const pawl_report *report, buffer *out, pawl_error *err) {
     bool cast = false;
     bool asked = false;
+    CLEANUP(buffer_free) buffer tried = {0};
     TRY(say_renamed(report, false, &asked, out, err));
+    bool otherwise = out->size > 0 && asks_for_numbers(report);
     TRY(say_renamed(report, true, &cast, out, err));
-    TRY(say_tried(report, cast, out, err));
+    TRY(say_tried(report, cast, &tried, err));
+    if (tried.size > 0) {
+        const char *none = tried.data[0] == ';' ? "" : "; "; /* after rules: what remains */
+        TRY(buffer_printf(out, err, "%s%s%s", out->size > 0 ? none : "",
+                          otherwise ? "if they were not, " : "", (const char *)tried.data));
+    }
     bool more = report->advice.remedy_count > 0 && report->advice.remain > 0;
     size_t before = out->size;
     TRY(say_kinds(report, out, err));

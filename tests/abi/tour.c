@@ -98,6 +98,11 @@ static void on_event(void *context, const pawl_event *event) {
     ++*events;
 }
 
+static int go_on(void *context) {
+    (void)context;
+    return 0;
+}
+
 static void on_finding(void *context, const pawl_finding *finding) {
     int *findings = context;
     HANDED_OUT(pawl_finding, finding);
@@ -493,8 +498,8 @@ static void diagnose(const char *path, const pawl_storage *storage) {
     int findings = 0;
     pawl_report *report = NULL;
     pawl_doctor_options options = {
-        .struct_size = sizeof options, .need_bytes = 1, .storage = storage};
-    LAST_pawl_doctor_options(&options, &report);
+        .struct_size = sizeof options, .need_bytes = 1, .storage = storage, .report = &report};
+    LAST_pawl_doctor_options(&options, go_on);
     ADD_pawl_doctor_options(&options);
     must("doctor", pawl_doctor(path, &options, on_finding, &findings, NULL, err));
     printf("the doctor finds something: %d\n", findings > 0);

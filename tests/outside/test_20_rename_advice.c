@@ -201,6 +201,9 @@ static void test_siblings_that_are_alike_are_a_warning(void **state) {
         "renumbered, "
         "too; compare the two models, and if their entries were renumbered, add {\"dense\", "
         "\"dense_1\"}, {\"dense_1\", \"dense_2\"} to options.renames, all of them");
+    assert_non_null(strstr(pawl_error_text(f->err),
+                           "to options.renames, all of them; if they were not, set options."
+                           "unexpected = PAWL_POLICY_ALLOW to leave it out, and set options."));
     follow(f, PAWL_SEVERITY_WARNING);
     assert_restored(f, ENTRIES(wanted));
 }

@@ -56,6 +56,17 @@ class Advice(support.InDirectory):
             return sum(item.severity.name == "ERROR" for item in error.report.items), error
         return 0, None
 
+    def test_numbered_anew_is_a_question_with_two_answers(self):
+        with pawl.Run(self.directory / "numbers") as run:
+            run.save(model({"dense": 4, "dense_1": 4}, slots=False), step=1)
+            run.wait()
+            _, error = self.tried(run, lambda: model({"dense_1": 4, "dense_2": 4}, slots=False), {})
+        (question,) = [item for item in error.report.items if item.severity.name == "WARNING"]
+        anew = "renames={'model/dense': 'model/dense_1', 'model/dense_1': 'model/dense_2'}"
+        self.assertEqual(question.next, f"compare the two models, and if their entries were renumbered, pass {anew}")
+        allow = "pass unexpected='allow' to leave it out, and pass missing='allow' to keep the state's value"
+        self.assertIn(f"pass {anew}; if they were not, {allow}; with these it restores", error.next)
+
     def test_each_advice_comes_true(self):
         for name, (saved, wanted, more) in CASES.items():
             with self.subTest(name), pawl.Run(self.directory / name.replace(" ", "-")) as run:

@@ -169,6 +169,37 @@ class Datasets(unittest.TestCase):
         )
         self.assertEqual(self.found([]), [("J01", "error", "there is no batch")])
 
+    def test_a_list_of_batches_is_read_where_that_is_asked_for_j01(self):
+        batches = [{"x": floats(4, 3)}, {"x": floats(2, 3)}, {"x": floats(4, 3)}]
+        self.assertEqual([one[0] for one in self.found(batches)], ["ok"])
+        short = ("J01", "warning", "batch 1 `x` has shape [2,3], the first had [4,3]; drop or pad the remainder")
+        self.assertEqual(self.found(batches, read="all"), [short])
+        self.assertEqual(self.found(batches, read=2), [short])
+        self.assertEqual([one[0] for one in self.found(batches, read=1)], ["ok"])
+
+    def test_entries_of_the_last_batch_have_other_lengths_j01(self):
+        batches = [(floats(4, 3), integers(4)), (floats(4, 3), integers(2))]
+        ((identity, severity, text),) = self.found(batches)
+        self.assertEqual((identity, severity), ("J01", "warning"))
+        self.assertEqual(text, "batch 1, the last one, has another number of examples: `1` 2, in the first 4")
+
+    def test_what_is_no_number_of_batches_is_refused(self):
+        arrays = {"x": floats(10, 3)}
+        for options in (
+            {"batch_size": 0},
+            {"batch_size": -1},
+            {"batch_size": 2.5},
+            {"batch_size": 5, "replicas": 0},
+            {"read": 0},
+            {"read": "some"},
+        ):
+            with self.subTest(**options), self.assertRaises(pawl.UsageError):
+                pawl.check_dataset(arrays, **options)
+        for nothing in (None, 5):
+            with self.subTest(nothing), self.assertRaisesRegex(pawl.UsageError, "is no dataset"):
+                pawl.check_dataset(nothing)
+        self.assertEqual([one[:2] for one in self.found({}, batch_size=2)], [("J01", "error")])
+
     def test_first_and_last_batch_are_of_other_entries_j02(self):
         batches = [{"x": floats(4, 3)}, {"x": floats(4, 3), "y": floats(4)}]
         self.assertEqual(self.found(batches), [("J02", "warning", "`y` is in the last batch, not in the first")])

@@ -52,6 +52,29 @@ class Doctor(support.InDirectory):
         self.assertNotIn("probe", str(found))
         self.assertEqual(os.stat(self.run_path).st_mtime_ns, before)
 
+    def test_differences_are_told_in_the_words_of_python(self):
+        self.save()
+        renamed = {"net/kernel": array.array("f", range(8)), "net/bias": array.array("f", [1, 2])}
+        found = self.ask(model={**renamed, "optimizer/class": "adam"})
+        told = {one.id: one.next for one in found if one.part == "restore"}
+        self.assertEqual(told["R05"], "pass renames={'model': 'net'}")
+        self.assertEqual(told["R04"], "pass unexpected='allow' to leave it out")
+        self.assertNotIn("PAWL_POLICY", str(found))
+
+    def test_a_step_that_the_job_removes_now_is_no_leftover(self):
+        """S09: retention removes a step's manifest first."""
+        state = self.save()
+        with pawl.Run(self.run_path) as run:
+            run.save(state, step=200)
+            run.wait()
+            (self.run_path / "step-00000150").mkdir()
+            found = self.ask()
+            self.assertNotIn("S09", self.ids(found))
+            self.assertIn("step 150 is being removed, or begun, by the job", str(found))
+            self.assertIn("S10 ", str(found).replace(":", " "))
+            self.assertIn("this process itself writes to this run", str(found))
+        self.assertIn("S09", self.ids(self.ask()))
+
     def test_frameworks_are_told_without_importing_them(self):
         told = self.program(
             "import sys, pawl; f = pawl.doctor(sys.argv[1], probe=False); print(f[-1].text);"

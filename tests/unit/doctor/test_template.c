@@ -79,6 +79,28 @@ static void assert_refused(const char *text, pawl_status status, const char *wor
     state_free(m.state);
 }
 
+/* Of two shapes neither is chosen, nor are they one behind the other. */
+static void test_a_key_that_comes_twice(void **state) {
+    (void)state;
+    assert_refused("{\"a\": {\"shape\": [1], \"shape\": [2], \"dtype\": \"F32\"}}", PAWL_EUSAGE,
+                   "each key of an entry once");
+    assert_refused("{\"a\": {\"shape\": [1], \"dtype\": \"F32\", \"dtype\": \"F64\"}}", PAWL_EUSAGE,
+                   "each key of an entry once");
+    assert_refused("{\"a\": {\"name\": \"b\", \"shape\": [1], \"dtype\": \"F32\"}}", PAWL_EUSAGE,
+                   "each key of an entry once");
+    assert_refused("{\"a\": {\"kind\": \"int64\", \"value\": 1, \"value\": 2}}", PAWL_EUSAGE,
+                   "each key of an entry once");
+}
+
+static void test_a_model_of_nothing_or_of_slots_alone(void **state) {
+    (void)state;
+    assert_refused("{}", PAWL_EUSAGE, "the description of the model has no entries");
+    assert_refused("[]", PAWL_EUSAGE, "the description of the model has no entries");
+    assert_refused(
+        "{\"a\": {\"shape\": [1], \"dtype\": \"F32\", \"slot_of\": \"b\", \"slot\": \"m\"}}",
+        PAWL_EUSAGE, "the state has no entry of that name");
+}
+
 static void test_what_is_no_description_is_refused(void **state) {
     (void)state;
     assert_refused("", PAWL_EDAMAGED, "wrong at byte 0");
@@ -108,6 +130,8 @@ int main(void) {
         cmocka_unit_test(test_entries_by_their_names),
         cmocka_unit_test(test_a_list_among_other_members),
         cmocka_unit_test(test_what_is_no_description_is_refused),
+        cmocka_unit_test(test_a_key_that_comes_twice),
+        cmocka_unit_test(test_a_model_of_nothing_or_of_slots_alone),
     };
     return cmocka_run_group_tests_name("template", tests, NULL, NULL);
 }
