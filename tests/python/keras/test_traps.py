@@ -313,10 +313,10 @@ class Continuing(support.InDirectory):
             np.testing.assert_array_equal(one, other)
 
     def test_values_are_let_go_when_they_are_written_although_nobody_calls(self):
-        model = keras.Sequential([keras.Input((512,)), keras.layers.Dense(512)])
+        model = keras.Sequential([keras.Input((1536,)), keras.layers.Dense(1536)])
         model.compile("sgd", "mse")
         held = []
-        slow = {"bandwidth_bytes_per_s": 1 << 20, "budget_bytes": 8 << 20, "in_flight_bytes": 1 << 18}
+        slow = {"bandwidth_bytes_per_s": 8 << 20, "budget_bytes": 8 << 20, "in_flight_bytes": 1 << 20}
         with pawl.keras.Checkpoint(self.run_path, every=1, **slow) as checkpoint:
             state_of = checkpoint._state
 
