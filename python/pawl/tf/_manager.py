@@ -18,6 +18,7 @@ from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, Error, NotFound, UsageError
 from .._handle import close_after
+from .._others import warn_of_others
 from .._run import Run, SaveStats
 from ._checkpoint import Checkpoint, Restored, committed, has_checkpoints, newest_step, resolved, restored, step_path
 from ._group import group_of, strategy_of
@@ -295,6 +296,7 @@ class CheckpointManager:
         except NotFound:
             if has_checkpoints(self.directory):
                 raise
+            warn_of_others(self.directory, logger, "pawl.tf.Checkpoint.restore")
         if self._init_fn is not None:
             self._init_fn()
         return None
