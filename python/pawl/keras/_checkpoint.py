@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -24,16 +24,21 @@ from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
 from .._error import Damaged, Error, Mismatch, NotFound, UsageError
 from .._handle import close_after
+from .._others import warn_of_others
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
 from ._parts import (
+    BEST_WEIGHTS,
     Entry,
     Optimizer,
+    best_weights,
+    callback_of,
     callback_values,
     generator_entries,
     metric_entries,
     model_entries,
+    other_optimizers,
     require_built,
     require_optimizer_of,
     set_callback_values,
@@ -46,11 +51,13 @@ logger = logging.getLogger("pawl.keras")
 _MAX = re.compile(r"acc|auc|precision|recall|f1|f_1|fbeta|iou|r2|similarity|top_k|sensitivity|specificity")
 _MIN = re.compile(r"loss|err|mse|mae|mape|msle|deviation|divergence|crossentropy|entropy|hinge|poisson")
 #: Before the names of what a checkpoint may have, and a process that restores it need not.
-_OPTIONAL = ("metrics/", "rng/", "replicas/")
+_OPTIONAL = ("metrics/", "rng/", "replicas/", BEST_WEIGHTS)
 #: TensorFlow's graph of objects, which converted checkpoints keep.
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 #: What Keras begins anew with each epoch.
 _OF_EPOCH = re.compile(r"(replicas/)?metrics/")
+#: Options of a run by which checkpoints are removed; without any all stay.
+_RETENTION = ("keep_best", "keep_every_steps", "keep_every_hours")
 #: Callbacks that are open and act on signals.
 _watching: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -199,6 +206,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._again_rate: dict[str, Any] = {}
         self._callbacks: list[Any] = []  # others of the same training
         self._callback_values: dict[str, Any] = {}
+        self._best: dict[str, list[Any]] = {}  # weights for EarlyStopping, when training has begun
         self._data: dict[str, Any] = {}  # what `resume` says of the data
         self._saved_data: dict[str, Any] = {}  # and said of them when the checkpoint was made
         self._signature: Any = None
@@ -208,7 +216,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 raise UsageError("give what the run is opened with to pawl.Run, or give a path")
             self.run = run
         else:
-            if monitor is not None:
+            if monitor is not None and (keep_last or any(options.get(name) for name in _RETENTION)):
                 options = {"keep_best": 1, "metric": monitor, "metric_max": self._more_is_better, **options}
             framework = options.pop("framework", f"keras {keras.__version__} on {keras.backend.backend()}")
             self.run = Run(run, keep_last=keep_last, framework=framework, **options)
@@ -224,16 +232,20 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         names = {id(entry.variable): entry.name for entry in entries}
         if getattr(model, "optimizer", None) is not None:
             require_optimizer_of(model, names)
-            entries += Optimizer(model.optimizer, names).entries()
+        for optimizer in self._optimizers(model, names):
+            entries += optimizer.entries()
         return entries
 
-    def _optimizer(self, model: Any) -> Optimizer | None:
-        return None if getattr(model, "optimizer", None) is None else Optimizer(model.optimizer, {})
+    def _optimizers(self, model: Any, names: Mapping[int, str]) -> list[Optimizer]:
+        """That of ``compile``, and those of a training step of one's own, once they are built."""
+        own = getattr(model, "optimizer", None)
+        found = [] if own is None else [Optimizer(own, names)]
+        return found + [Optimizer(one, names, prefix) for prefix, one in other_optimizers(model) if one.built]
 
     def _set_values(self, state: State, model: Any, position: Position) -> None:
-        optimizer = self._optimizer(model)
-        for name, value in ({} if optimizer is None else optimizer.values()).items():
-            state.set_json(name, value, role="hyperparameter")
+        for optimizer in self._optimizers(model, {}):
+            for name, value in optimizer.values().items():
+                state.set_json(name, value, role="hyperparameter")
         state.set("training/step", position.step, role="step")
         state.set("training/epoch", position.epoch, role="step")
         state.set("training/batch", position.batch, role="step")
@@ -254,9 +266,19 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         for name, variable, what in entries:
             values = values_of(variable)
             tensors[name] = Tensor(values.hold(name, variable), copied=values.copied, **what)
+        for name, array in self._best_weights(model, entries):
+            tensors[name] = Tensor(array, role="other", copied=keras.backend.backend() == "torch")
         state = State(tensors)
         self._set_values(state, model, position)
         return state
+
+    def _best_weights(self, model: Any, entries: list[Entry]) -> Iterator[tuple[str, Any]]:
+        """What EarlyStopping would put back now."""
+        names = {id(entry.variable): entry.name for entry in entries}
+        for key, listed in best_weights(self._callbacks, names, model).items():
+            held = getattr(callback_of(self._callbacks, key), "best_weights", None)
+            if held is not None:
+                yield from ((name, numpy.asarray(array)) for name, array in zip(listed, held, strict=True))
 
     # ---- saving ----
 
@@ -348,6 +370,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             memory[name], array = values_of(variable).new(name, variable)
             tensors[name] = Tensor(array, **what)
         shapes = self._saved_shapes()
+        best = self._memory_for_best(model, entries, shapes, memory, tensors)
         replicas = {}
         for name, of in replicas_of(entries).items():
             if shapes.get(name) == (len(of), *of[0].shape):
@@ -380,9 +403,29 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 entries.append(Entry(f"{name}/{len(memory)}", one, {"role": "other"}))
                 memory[entries[-1].name] = value
         self._take(model, state, entries, memory, model_only)
+        if not model_only:
+            self._best = {key: [_as_numpy(memory[name]) for name in listed] for key, listed in best.items()}
         logger.info("step %s of %s is restored", report.step, self.run.path)
         self.report = report
         return report
+
+    def _memory_for_best(
+        self,
+        model: Any,
+        entries: list[Entry],
+        shapes: Mapping[str, Any],
+        memory: dict[str, Any],
+        tensors: dict[str, Any],
+    ) -> dict[str, list[str]]:
+        """Names, by callback, of the weights that EarlyStopping would put back, where the checkpoint has them."""
+        names = {id(entry.variable): entry.name for entry in entries}
+        found = best_weights(self._callbacks, names, model)
+        found = {key: listed for key, listed in found.items() if all(name in shapes for name in listed)}
+        for listed in found.values():
+            for name, weight in zip(listed, model.weights, strict=True):
+                memory[name], array = values_of(weight).new(name, weight)
+                tensors[name] = Tensor(array, role="other")
+        return found
 
     def _is_of_tensorflow(self) -> bool:
         """Was the checkpoint converted from one of TensorFlow, with its graph of objects?"""
@@ -423,10 +466,36 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if not optimizer.built:
                 with scope_of(model):
                     optimizer.build(model.trainable_variables)
+        self._prepare_others(model)
         wanted = self._saved_shapes()
         entries = [*self._entries(model), *generator_entries(frozenset(wanted))]
         found = metric_entries(model) if getattr(model, "compiled", False) else []
         return entries + [entry for entry in found if entry.name in wanted]
+
+    def _prepare_others(self, model: Any) -> None:
+        """Builds other optimizers for what the checkpoint has slots of; refuses those of another class."""
+        others = other_optimizers(model)
+        if not others or self._policies is None or not self._may_restore():
+            return
+        names = {entry.name: entry.variable for entry in model_entries(model)}
+        with self._saved() as checkpoint:
+            for prefix, one in others:
+                inner = getattr(one, "inner_optimizer", one)
+                saved = checkpoint.get(f"{prefix}/class")
+                if saved is not None and saved != type(inner).__name__:
+                    error = Mismatch(
+                        f'{prefix}: the optimizer changed from "{saved}" in the checkpoint to "{type(inner).__name__}"'
+                    )
+                    error.entry, error.path = f"{prefix}/class", str(checkpoint.path)
+                    error.safe = "nothing was restored"
+                    error.next = "make the optimizer that was saved, or give restore={'model_only': True}"
+                    raise error
+                of = {entry.slot_of for entry in checkpoint.entries(f"{prefix}/") if entry.role == "slot"}
+                if of and not one.built:
+                    known = [variable for name, variable in names.items() if name in of]
+                    order = [variable for variable in model.trainable_variables if any(variable is v for v in known)]
+                    with scope_of(model):
+                        one.build(order)
 
     def _may_restore(self) -> bool:
         """Is there a checkpoint to begin with?"""
@@ -474,9 +543,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 self._again.append((variable, memory[name]))
         if model_only:
             return
-        optimizer = self._optimizer(model)
-        hyperparameters = {name: state[name] for name in state if name.startswith("optimizer/") and name not in memory}
-        if optimizer is not None and optimizer.set_values(hyperparameters) and model.train_function is not None:
+        wanted = ("optimizer/", "optimizers/")
+        hyperparameters = {name: state[name] for name in state if name.startswith(wanted) and name not in memory}
+        changed = [optimizer.set_values(hyperparameters) for optimizer in self._optimizers(model, {})]
+        if any(changed) and model.train_function is not None:
             model.make_train_function(force=True)
         self._again_rate = hyperparameters if begun else {}
         self.step, self.epoch, self.batch = (state[f"training/{name}"] for name in ("step", "epoch", "batch"))
@@ -509,8 +579,12 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def _warn_of_what_is_there(self) -> None:
         try:
             newest = max((info.step for info in ls(self.run.path) if info.status == "committed"), default=-1)
+        except NotFound:
+            newest = -1
         except Error:
             return
+        if newest < 0 and self._policies is not None:
+            warn_of_others(self.run.path, logger, "pawl.tf.Checkpoint(...).restore, or model.load_weights")
         if newest > self.step:
             logger.warning(
                 "%s has step %d already, from which the next job would continue: remove what is not wanted "
@@ -548,7 +622,9 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 raise error
             self._model._initial_epoch = self.epoch
         set_callback_values(self._callbacks, self._callback_values)
-        self._callback_values = {}
+        for key, arrays in self._best.items():
+            callback_of(self._callbacks, key).best_weights = arrays
+        self._callback_values, self._best = {}, {}
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Counts anew; in an epoch that goes on, what it has counted so far is put back."""
@@ -557,8 +633,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if self._offset:
             for variable, value in self._again:
                 values_of(variable).put(variable, value)
-            optimizer = self._optimizer(self._model)
-            if optimizer is not None and self._again_rate:
+            for optimizer in self._optimizers(self._model, {}) if self._again_rate else ():
                 optimizer.set_values(self._again_rate)
         self._again, self._again_rate = [], {}
         if self._host is not None:  # fit has drawn from it to look at the data
@@ -684,6 +759,11 @@ def _array_for(found: Found) -> Any:
     from .._memory import Array
 
     return Array(Dtype[found.dtype or "U8"], tuple(found.shape or ()), found.bytes)
+
+
+def _as_numpy(value: Any) -> Any:
+    """What `new` of a backend gave, as an array of NumPy."""
+    return numpy.array(keras.ops.convert_to_numpy(value) if not isinstance(value, numpy.ndarray) else value)
 
 
 def _explain(why: Mismatch) -> None:

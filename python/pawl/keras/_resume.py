@@ -91,7 +91,11 @@ def _require_same_data(checkpoint: Checkpoint, now: dict[str, Any]) -> None:
 
 
 def _require_steps_fit(model: Any, steps_per_epoch: int | None) -> None:
-    at_a_time = int(getattr(model, "steps_per_execution", 1) or 1)
+    at_a_time = getattr(model, "steps_per_execution", 1) or 1
+    if not isinstance(at_a_time, int):
+        error = UsageError(f"steps_per_execution={at_a_time!r}: how many batches a step has has to be a number")
+        error.next = "compile the model with a number, or without it"
+        raise error
     if steps_per_epoch is not None and steps_per_epoch % at_a_time:
         more = -(-steps_per_epoch // at_a_time) * at_a_time
         error = UsageError(
@@ -253,11 +257,18 @@ def resume(
         Damaged: no checkpoint can be used.
     """
     checkpoint, listed = _checkpoint_of(callbacks)
+    also = [one for one in listed if isinstance(one, keras.callbacks.BackupAndRestore)]
+    if also:
+        error = UsageError(
+            "keras.callbacks.BackupAndRestore is among the callbacks: it would restore over what is restored"
+        )
+        error.next = "leave it out: pawl.keras.Checkpoint does what it does"
+        raise error
     refused = [name for name in ("x", "y", "sample_weight", "validation_split", "shuffle") if name in fit]
     if refused:
         raise UsageError(f"{refused[0]}= is not for resume: the data are x, y and weights together, in their order")
     together = _OneTraining(
-        listed, add_history=True, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs
+        listed, add_history=True, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs, steps=None
     )
     checkpoint._callbacks = [one for one in together.callbacks if one is not checkpoint]
     calls = fits(
@@ -275,6 +286,8 @@ def resume(
         model.fit(**arguments, shuffle=False, verbose=verbose, callbacks=together, **fit)
     if together._has_begun:
         together.finish()
+    else:
+        together._history.epoch = []  # as Keras has it once training began
     return together._history
 
 
