@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import random
 import re
 import signal
-import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
@@ -22,7 +19,7 @@ from .. import _run
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
-from .._error import Damaged, Error, Mismatch, NotFound, UsageError
+from .._error import Error, Mismatch, NotFound, UsageError
 from .._handle import close_after
 from .._others import warn_of_others
 from .._report import Report
@@ -43,6 +40,7 @@ from ._parts import (
     require_optimizer_of,
     set_callback_values,
 )
+from ._random import host_random_state, set_host_random_state
 from ._strategy import replicas_of, require_one_strategy, rows, scope_of
 from ._values import values_of
 
@@ -121,9 +119,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     leave out the batches that are trained on.
 
     Saved are all variables of the model, random seeds (Dropout's) among them, the optimizer's slots, each with
-    the variable that it belongs to, number of steps and hyperparameters, metrics, Keras's global seed generator,
-    ``tf.random``'s global generator, random state of NumPy and Python, epoch and batch, the best value of
-    `monitor`, and what EarlyStopping and ReduceLROnPlateau have counted.
+    the variable that it belongs to, number of steps and hyperparameters, other optimizers in the model's attributes,
+    metrics, Keras's global seed generator, ``tf.random``'s global generator, random state of NumPy and Python, epoch
+    and batch, the best value of `monitor`, what EarlyStopping and ReduceLROnPlateau have counted, and the weights
+    that EarlyStopping would put back.
 
     On TensorFlow and JAX values are written from where they are, while training goes on: these never write to a
     value that is held. Until it is written, a variable has two copies. On PyTorch they are copied when the save begins.
@@ -140,7 +139,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         save_freq: as of ``keras.callbacks.BackupAndRestore``: "epoch", a number of steps, or False. With `every`
             "epoch" adds the ends of epochs [without `every` "epoch"].
         keep_last: retention keeps the newest so many checkpoints [all].
-        monitor: name of a metric: the best checkpoint by it stays, too [none; "val_loss" with save_best_only].
+        monitor: name of a metric: with `keep_last` the best checkpoint by it stays, too [none; "val_loss" with
+            save_best_only].
         mode: "min", "max", or "auto": by the name of `monitor`.
         save_best_only: save only where `monitor` is better than before. A job that is killed then goes back that far.
         initial_value_threshold: what the first value of `monitor` has to be better than.
@@ -254,7 +254,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         state.set_json("training/callbacks", callback_values(self._callbacks), role="other")
         state.set_json("training/data", self._data or None, role="data_position")
         state.set_json("training/batch_signature", self._signature, role="batch_signature")
-        state.set("rng/host", _host_random_state(), role="rng", per_rank=True)
+        state.set("rng/host", host_random_state(), role="rng", per_rank=True)
 
     def _state(self, model: Any, position: Position) -> State:
         entries = [*self._entries(model), *generator_entries()]
@@ -556,7 +556,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._saved_data = state["training/data"] or {}
         self._saved_at = Position(self.epoch, self.batch, self.step)
         self._host = state["rng/host"]
-        _set_host_random_state(self._host)
+        set_host_random_state(self._host)
 
     # ---- as a callback ----
 
@@ -637,14 +637,14 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 optimizer.set_values(self._again_rate)
         self._again, self._again_rate = [], {}
         if self._host is not None:  # fit has drawn from it to look at the data
-            _set_host_random_state(self._host)
+            set_host_random_state(self._host)
         self._host = self._host if self._offset else None
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """An iterator of PyTorch's DataLoader has drawn a number, which the one of before had drawn already."""
         del batch, logs
         if self._host is not None:
-            _set_host_random_state(self._host, only="torch")
+            set_host_random_state(self._host, only="torch")
             self._host = None
 
     def _steps(self) -> int | None:
@@ -775,39 +775,3 @@ def _explain(why: Mismatch) -> None:
             "this checkpoint was not made by pawl.keras: give restore={'model_only': True, 'unexpected': 'allow'} "
             "to take the model's variables from it" + (f"; {why.next}" if why.next else "")
         )
-
-
-# ---- random state of the process -----------------------------------------------------------------
-
-
-def _host_random_state() -> bytes:
-    """Of Python and NumPy; of PyTorch on its backend."""
-    version, internal, gauss = random.getstate()
-    numbers: Any = numpy.random.get_state(legacy=True)
-    name, keys, position, has_gauss, cached = numbers
-    state: dict[str, Any] = {
-        "python": [version, list(internal), gauss],
-        "numpy": [name, keys.tolist(), int(position), int(has_gauss), float(cached)],
-    }
-    torch = sys.modules.get("torch")
-    if torch is not None and keras.backend.backend() == "torch":
-        state["torch"] = torch.get_rng_state().numpy().tobytes().hex()
-    return json.dumps(state, separators=(",", ":")).encode()
-
-
-def _set_host_random_state(data: bytes, only: str | None = None) -> None:
-    if not data:
-        return
-    try:
-        state = json.loads(data)
-        torch = sys.modules.get("torch")
-        if "torch" in state and torch is not None:
-            torch.set_rng_state(torch.frombuffer(bytearray.fromhex(state["torch"]), dtype=torch.uint8))
-        if only == "torch":
-            return
-        version, internal, gauss = state["python"]
-        random.setstate((version, tuple(internal), gauss))
-        name, keys, position, has_gauss, cached = state["numpy"]
-        numpy.random.set_state((name, numpy.array(keys, dtype=numpy.uint32), position, has_gauss, cached))
-    except (KeyError, TypeError, ValueError, RuntimeError) as why:
-        raise Damaged(f"rng/host is no random state ({why!r})") from None

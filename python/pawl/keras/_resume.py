@@ -10,9 +10,10 @@ from typing import Any
 import keras
 
 from .._error import UsageError
-from ._checkpoint import Checkpoint, _host_random_state
+from ._checkpoint import Checkpoint
 from ._data import Fit, Source, fits_of, source_of, warn_of_other_order
 from ._parts import require_built
+from ._random import host_random_state
 from ._strategy import scope_of
 
 logger = logging.getLogger("pawl.keras")
@@ -180,7 +181,7 @@ def fits(
             return
         checkpoint._offset = fit.offset
         if i:
-            checkpoint._host = _host_random_state()
+            checkpoint._host = host_random_state()
         with _NotFinal(model, i + 1 < len(planned)):
             yield _arguments(given, fit)
 
