@@ -20,6 +20,19 @@ class LeftOut(InDirectory):
         with self.assertRaisesRegex(pawl.UsageError, "there is nothing to save"):
             pawl.tf.Checkpoint(module=tf.Module()).save(self.run_path)
 
+    def test_metrics_and_seeds_in_a_module(self):
+        module = tf.Module()
+        module.metrics, module.seed = [keras.metrics.Mean()], keras.random.SeedGenerator(3)
+        module.metrics[0].update_state(4.0)
+        pawl.tf.Checkpoint(module=module).save(self.run_path)
+        module.metrics[0].reset_state()
+        module.seed.next()
+        pawl.tf.Checkpoint(module=module).restore(self.run_path).assert_consumed()
+        self.assertEqual(float(module.metrics[0].result()), 4.0)
+        self.assertEqual(module.seed.state.numpy().tolist(), [3, 0])
+        with pawl.open(self.run_path) as saved:
+            self.assertIn("module/metrics/0/total", saved)
+
 
 class AllOrNone(InDirectory):
     def test_a_table_of_other_types(self):
