@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import random
 import re
 import signal
-import sys
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -23,24 +20,29 @@ from .._abi import Difference
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
-from .._error import Damaged, Error, Mismatch, NotFound, UsageError
+from .._error import Error, Mismatch, NotFound, UsageError
 from .._handle import close_after
 from .._let_go import LetGo
+from .._others import warn_of_others
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
 from ._parts import (
-    OPTIMIZER_CLASS,
+    BEST_WEIGHTS,
     Entry,
     Optimizer,
+    best_weights,
+    callback_of,
     callback_values,
     generator_entries,
     metric_entries,
     model_entries,
+    other_optimizers,
     require_built,
     require_optimizer_of,
     set_callback_values,
 )
+from ._random import host_random_state, set_host_random_state
 from ._strategy import replicas_of, require_no_tables, require_one_strategy, rows, scope_of
 from ._values import values_of
 
@@ -49,12 +51,14 @@ logger = logging.getLogger("pawl.keras")
 _MAX = re.compile(r"acc|auc|precision|recall|f1|f_1|fbeta|iou|r2|similarity|top_k|sensitivity|specificity")
 _MIN = re.compile(r"loss|err|mse|mae|mape|msle|deviation|divergence|crossentropy|entropy|hinge|poisson")
 #: Before the names of what a checkpoint may have, and a process that restores it need not.
-_OPTIONAL = ("metrics/", "rng/", "replicas/")
+_OPTIONAL = ("metrics/", "rng/", "replicas/", BEST_WEIGHTS)
 #: TensorFlow's graph of objects, which converted checkpoints keep.
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SIGNATURE = "training/batch_signature"
 #: What Keras begins anew with each epoch.
 _OF_EPOCH = re.compile(r"(replicas/)?metrics/")
+#: Options of a run by which checkpoints are removed; without any all stay.
+_RETENTION = ("keep_best", "keep_every_steps", "keep_every_hours")
 #: Callbacks that are open and act on signals.
 _watching: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -132,9 +136,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     leave out the batches that are trained on.
 
     Saved are all variables of the model, random seeds (Dropout's) among them, the optimizer's slots, each with
-    the variable that it belongs to, number of steps and hyperparameters, metrics, Keras's global seed generator,
-    ``tf.random``'s global generator, random state of NumPy and Python, epoch and batch, the best value of
-    `monitor`, and what EarlyStopping and ReduceLROnPlateau have counted.
+    the variable that it belongs to, number of steps and hyperparameters, other optimizers in the model's attributes,
+    metrics, Keras's global seed generator, ``tf.random``'s global generator, random state of NumPy and Python, epoch
+    and batch, the best value of `monitor`, what EarlyStopping and ReduceLROnPlateau have counted, and the weights
+    that EarlyStopping would put back.
 
     On TensorFlow and JAX values are written from where they are, while training goes on: these never write to a
     value that is held. Until it is written, a variable has two copies. On PyTorch they are copied when the save begins.
@@ -151,7 +156,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         save_freq: as of ``keras.callbacks.BackupAndRestore``: "epoch", a number of steps, or False. With `every`
             "epoch" adds the ends of epochs [without `every` "epoch"].
         keep_last: retention keeps the newest so many checkpoints [all].
-        monitor: name of a metric: the best checkpoint by it stays, too [none; "val_loss" with save_best_only].
+        monitor: name of a metric: with `keep_last` the best checkpoint by it stays, too [none; "val_loss" with
+            save_best_only].
         mode: "min", "max", or "auto": by the name of `monitor`.
         save_best_only: save only where `monitor` is better than before. A job that is killed then goes back that far.
         initial_value_threshold: what the first value of `monitor` has to be better than.
@@ -217,6 +223,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._again_rate: dict[str, Any] = {}
         self._callbacks: list[Any] = []  # others of the same training
         self._callback_values: dict[str, Any] = {}
+        self._best: dict[str, list[Any]] = {}  # weights for EarlyStopping, when training has begun
         self._data: dict[str, Any] = {}  # what `resume` says of the data
         self._saved_data: dict[str, Any] = {}  # and said of them when the checkpoint was made
         self._signature: Any = None
@@ -226,7 +233,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 raise UsageError("give what the run is opened with to pawl.Run, or give a path")
             self.run = run
         else:
-            if monitor is not None:
+            if monitor is not None and (keep_last or any(options.get(name) for name in _RETENTION)):
                 options = {"keep_best": 1, "metric": monitor, "metric_max": self._more_is_better, **options}
             framework = options.pop("framework", f"keras {keras.__version__} on {keras.backend.backend()}")
             self.run = Run(run, keep_last=keep_last, framework=framework, **options)
@@ -243,17 +250,21 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         names = {id(entry.variable): entry.name for entry in entries}
         if getattr(model, "optimizer", None) is not None:
             require_optimizer_of(model, names)
-            entries += Optimizer(model.optimizer, names).entries()
+        for optimizer in self._optimizers(model, names):
+            entries += optimizer.entries()
         return entries
 
-    def _optimizer(self, model: Any) -> Optimizer | None:
-        return None if getattr(model, "optimizer", None) is None else Optimizer(model.optimizer, {})
+    def _optimizers(self, model: Any, names: Mapping[int, str]) -> list[Optimizer]:
+        """That of ``compile``, and those of a training step of one's own, once they are built."""
+        own = getattr(model, "optimizer", None)
+        found = [] if own is None else [Optimizer(own, names)]
+        return found + [Optimizer(one, names, prefix) for prefix, one in other_optimizers(model) if one.built]
 
     def _set_values(self, state: State, model: Any, position: Position) -> None:
-        optimizer = self._optimizer(model)
-        for name, value in ({} if optimizer is None else optimizer.values()).items():
-            give = state.set if name == OPTIMIZER_CLASS else state.set_json
-            give(name, value, role="hyperparameter")
+        for optimizer in self._optimizers(model, {}):
+            for name, value in optimizer.values().items():
+                give = state.set if name == optimizer.class_name else state.set_json
+                give(name, value, role="hyperparameter")
         state.set("training/step", position.step, role="step")
         state.set("training/epoch", position.epoch, role="step")
         state.set("training/batch", position.batch, role="step")
@@ -262,7 +273,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         state.set_json("training/callbacks", callback_values(self._callbacks), role="other")
         state.set_json("training/data", self._data or None, role="data_position")
         state.set_json(_SIGNATURE, self._signature, role="batch_signature")
-        state.set("rng/host", _host_random_state(), role="rng", per_rank=True)
+        state.set("rng/host", host_random_state(), role="rng", per_rank=True)
 
     def _state(self, model: Any, position: Position) -> State:
         entries = [*self._entries(model), *generator_entries()]
@@ -274,9 +285,19 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         for name, variable, what in entries:
             values = values_of(variable)
             tensors[name] = Tensor(values.hold(name, variable), copied=values.copied, **what)
+        for name, array in self._best_weights(model, entries):
+            tensors[name] = Tensor(array, role="other", copied=keras.backend.backend() == "torch")
         state = State(tensors)
         self._set_values(state, model, position)
         return state
+
+    def _best_weights(self, model: Any, entries: list[Entry]) -> Iterator[tuple[str, Any]]:
+        """What EarlyStopping would put back now."""
+        names = {id(entry.variable): entry.name for entry in entries}
+        for key, listed in best_weights(self._callbacks, names, model).items():
+            held = getattr(callback_of(self._callbacks, key), "best_weights", None)
+            if held is not None:
+                yield from ((name, numpy.asarray(array)) for name, array in zip(listed, held, strict=True))
 
     # ---- saving ----
 
@@ -371,6 +392,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         for name, variable, what in entries:
             memory[name], array = values_of(variable).new(name, variable, keep)
             tensors[name] = Tensor(array, **what)
+        best = self._memory_for_best(model, entries, there.optional, memory, tensors)
         replicas = {}
         for name, of in replicas_of(entries).items():
             if there.optional.get(name) == (len(of), *of[0].shape):
@@ -403,9 +425,29 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 entries.append(Entry(f"{name}/{len(memory)}", one, {"role": "other"}))
                 memory[entries[-1].name] = value
         self._take(model, state, entries, memory, model_only)
+        if not model_only:
+            self._best = {key: [_as_numpy(memory[name]) for name in listed] for key, listed in best.items()}
         logger.info("step %s of %s is restored", report.step, self.run.path)
         self.report = report
         return report
+
+    def _memory_for_best(
+        self,
+        model: Any,
+        entries: list[Entry],
+        shapes: Mapping[str, Any],
+        memory: dict[str, Any],
+        tensors: dict[str, Any],
+    ) -> dict[str, list[str]]:
+        """Names, by callback, of the weights that EarlyStopping would put back, where the checkpoint has them."""
+        names = {id(entry.variable): entry.name for entry in entries}
+        found = best_weights(self._callbacks, names, model)
+        found = {key: listed for key, listed in found.items() if all(name in shapes for name in listed)}
+        for listed in found.values():
+            for name, weight in zip(listed, model.weights, strict=True):
+                memory[name], array = values_of(weight).new(name, weight, keep=True)
+                tensors[name] = Tensor(array, role="other")
+        return found
 
     def _restore_of_tensorflow(self, model: Any, policies: dict[str, Any]) -> Report | None:
         """Model and optimizer, as pawl.tf finds them; training then begins at step 0 of epoch 0."""
@@ -447,9 +489,35 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if not optimizer.built:
                 with scope_of(model):
                     optimizer.build(model.trainable_variables)
+        self._prepare_others(model)
         entries = [*self._entries(model), *generator_entries(frozenset(there.optional))]
         found = metric_entries(model) if getattr(model, "compiled", False) else []
         return entries + [entry for entry in found if entry.name in there.optional]
+
+    def _prepare_others(self, model: Any) -> None:
+        """Builds other optimizers for what the checkpoint has slots of; refuses those of another class."""
+        others = other_optimizers(model)
+        if not others or self._policies is None or not self._may_restore():
+            return
+        names = {entry.name: entry.variable for entry in model_entries(model)}
+        with self._saved() as checkpoint:
+            for prefix, one in others:
+                inner = getattr(one, "inner_optimizer", one)
+                saved = checkpoint.get(f"{prefix}/class")
+                if saved is not None and saved != type(inner).__name__:
+                    error = Mismatch(
+                        f'{prefix}: the optimizer changed from "{saved}" in the checkpoint to "{type(inner).__name__}"'
+                    )
+                    error.entry, error.path = f"{prefix}/class", str(checkpoint.path)
+                    error.safe = "nothing was restored"
+                    error.next = "make the optimizer that was saved, or give restore={'model_only': True}"
+                    raise error
+                of = {entry.slot_of for entry in checkpoint.entries(f"{prefix}/") if entry.role == "slot"}
+                if of and not one.built:
+                    known = [variable for name, variable in names.items() if name in of]
+                    order = [variable for variable in model.trainable_variables if any(variable is v for v in known)]
+                    with scope_of(model):
+                        one.build(order)
 
     def _may_restore(self) -> bool:
         """Is there a checkpoint to begin with?"""
@@ -493,9 +561,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 self._again.append((variable, memory[name]))
         if model_only:
             return
-        optimizer = self._optimizer(model)
-        hyperparameters = {name: state[name] for name in state if name.startswith("optimizer/") and name not in memory}
-        if optimizer is not None and optimizer.set_values(hyperparameters) and model.train_function is not None:
+        wanted = ("optimizer/", "optimizers/")
+        hyperparameters = {name: state[name] for name in state if name.startswith(wanted) and name not in memory}
+        changed = [optimizer.set_values(hyperparameters) for optimizer in self._optimizers(model, {})]
+        if any(changed) and model.train_function is not None:
             model.make_train_function(force=True)
         self._again_rate = hyperparameters if begun else {}
         self.step, self.epoch, self.batch = (state[f"training/{name}"] for name in ("step", "epoch", "batch"))
@@ -505,7 +574,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._saved_data = state["training/data"] or {}
         self._saved_at = Position(self.epoch, self.batch, self.step)
         self._host = state["rng/host"]
-        _set_host_random_state(self._host)
+        set_host_random_state(self._host)
 
     # ---- as a callback ----
 
@@ -528,8 +597,12 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def _warn_of_what_is_there(self) -> None:
         try:
             newest = max((info.step for info in ls(self.run.path) if info.status == "committed"), default=-1)
+        except NotFound:
+            newest = -1
         except Error:
             return
+        if newest < 0 and self._policies is not None:
+            warn_of_others(self.run.path, logger, "pawl.tf.Checkpoint(...).restore, or model.load_weights")
         if newest > self.step:
             logger.warning(
                 "%s has step %d already, from which the next job would continue: remove what is not wanted "
@@ -567,7 +640,9 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 raise error
             self._model._initial_epoch = self.epoch
         set_callback_values(self._callbacks, self._callback_values)
-        self._callback_values = {}
+        for key, arrays in self._best.items():
+            callback_of(self._callbacks, key).best_weights = arrays
+        self._callback_values, self._best = {}, {}
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Counts anew; in an epoch that goes on, what it has counted so far is put back."""
@@ -576,19 +651,18 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if self._offset:
             for variable, value in self._again:
                 values_of(variable).put(variable, value)
-            optimizer = self._optimizer(self._model)
-            if optimizer is not None and self._again_rate:
+            for optimizer in self._optimizers(self._model, {}) if self._again_rate else ():
                 optimizer.set_values(self._again_rate)
         self._again, self._again_rate = [], {}
         if self._host is not None:  # fit has drawn from it to look at the data
-            _set_host_random_state(self._host)
+            set_host_random_state(self._host)
         self._host = self._host if self._offset else None
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """An iterator of PyTorch's DataLoader has drawn a number, which the one of before had drawn already."""
         del batch, logs
         if self._host is not None:
-            _set_host_random_state(self._host, only="torch")
+            set_host_random_state(self._host, only="torch")
             self._host = None
 
     def _steps(self) -> int | None:
@@ -704,6 +778,11 @@ def _array_for(found: Found) -> Any:
     return Array(Dtype[found.dtype or "U8"], tuple(found.shape or ()), found.bytes)
 
 
+def _as_numpy(value: Any) -> Any:
+    """What `new` of a backend gave, as an array of NumPy."""
+    return numpy.array(keras.ops.convert_to_numpy(value) if not isinstance(value, numpy.ndarray) else value)
+
+
 def _explain(why: Mismatch) -> None:
     """A checkpoint of another tool has no place in the training."""
     report = why.report
@@ -713,39 +792,3 @@ def _explain(why: Mismatch) -> None:
             "this checkpoint was not made by pawl.keras: give restore={'model_only': True, 'unexpected': 'allow'} "
             "to take the model's variables from it" + (f"; {why.next}" if why.next else "")
         )
-
-
-# ---- random state of the process -----------------------------------------------------------------
-
-
-def _host_random_state() -> bytes:
-    """Of Python and NumPy; of PyTorch on its backend."""
-    version, internal, gauss = random.getstate()
-    numbers: Any = numpy.random.get_state(legacy=True)
-    name, keys, position, has_gauss, cached = numbers
-    state: dict[str, Any] = {
-        "python": [version, list(internal), gauss],
-        "numpy": [name, keys.tolist(), int(position), int(has_gauss), float(cached)],
-    }
-    torch = sys.modules.get("torch")
-    if torch is not None and keras.backend.backend() == "torch":
-        state["torch"] = torch.get_rng_state().numpy().tobytes().hex()
-    return json.dumps(state, separators=(",", ":")).encode()
-
-
-def _set_host_random_state(data: bytes, only: str | None = None) -> None:
-    if not data:
-        return
-    try:
-        state = json.loads(data)
-        torch = sys.modules.get("torch")
-        if "torch" in state and torch is not None:
-            torch.set_rng_state(torch.frombuffer(bytearray.fromhex(state["torch"]), dtype=torch.uint8))
-        if only == "torch":
-            return
-        version, internal, gauss = state["python"]
-        random.setstate((version, tuple(internal), gauss))
-        name, keys, position, has_gauss, cached = state["numpy"]
-        numpy.random.set_state((name, numpy.array(keys, dtype=numpy.uint32), position, has_gauss, cached))
-    except (KeyError, TypeError, ValueError, RuntimeError) as why:
-        raise Damaged(f"rng/host is no random state ({why!r})") from None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -17,8 +17,6 @@ from ._names import Renumbered, escape, snake_case, variable_names
 
 #: Lists of an optimizer that have no slots of their own.
 _NO_SLOTS = frozenset({"_variables", "_trainable_variables"})
-#: The entry of the class of the optimizer, which libpawl compares by itself.
-OPTIMIZER_CLASS = "optimizer/class"
 #: Of a configuration: no hyperparameters, or saved in another way.
 _NOT_SAVED = frozenset({"name", "learning_rate"})
 
@@ -76,9 +74,14 @@ class Optimizer:
         optimizer: of Keras, built; a LossScaleOptimizer is that which it wraps, and its own variables are below
             ``optimizer/loss_scale``.
         names: of the model's variables, by ``id()``.
+        prefix: of its entries.
+
+    Attributes:
+        class_name: the entry that has the class of the optimizer.
     """
 
-    def __init__(self, optimizer: Any, names: Mapping[int, str]) -> None:
+    def __init__(self, optimizer: Any, names: Mapping[int, str], prefix: str = "optimizer") -> None:
+        self.prefix, self.class_name = prefix, f"{prefix}/class"
         self._outer = optimizer if hasattr(optimizer, "inner_optimizer") else None
         self.optimizer = optimizer.inner_optimizer if self._outer is not None else optimizer
         self._names = names
@@ -89,9 +92,9 @@ class Optimizer:
         Raises:
             UsageError: two variables that nothing tells apart.
         """
-        entries = list(self._of(self.optimizer, "optimizer"))
+        entries = list(self._of(self.optimizer, self.prefix))
         if self._outer is not None:
-            entries += self._of(self._outer, "optimizer/loss_scale")
+            entries += self._of(self._outer, f"{self.prefix}/loss_scale")
         found: dict[str, Entry] = {}
         for entry in entries:
             if entry.name in found:
@@ -141,9 +144,12 @@ class Optimizer:
 
     def values(self) -> dict[str, Any]:
         """Class, learning rate and every scalar of ``get_config()``, by the names of the entries."""
-        found = {OPTIMIZER_CLASS: type(self.optimizer).__name__, "optimizer/learning_rate": self._rate()}
+        found = {
+            self.class_name: type(self.optimizer).__name__,
+            f"{self.prefix}/learning_rate": self._rate(),
+        }
         for key, value in self._scalars():
-            found[f"optimizer/{escape(key)}"] = value
+            found[f"{self.prefix}/{escape(key)}"] = value
         return found
 
     def _scalars(self) -> Iterator[tuple[str, Any]]:
@@ -168,16 +174,32 @@ class Optimizer:
     def set_values(self, found: Mapping[str, Any]) -> bool:
         """Takes over hyperparameters of a checkpoint; has anything changed that is compiled into a step?"""
         rate = self.optimizer._learning_rate
-        wanted = found.get("optimizer/learning_rate")
+        wanted = found.get(f"{self.prefix}/learning_rate")
         if hasattr(rate, "assign") and isinstance(wanted, (int, float)) and wanted != short(rate):
             rate.assign(wanted)
         changed = False
         for key, value in list(self._scalars()):
-            new = found.get(f"optimizer/{escape(key)}", value)
+            new = found.get(f"{self.prefix}/{escape(key)}", value)
             if new != value and hasattr(self.optimizer, key) and (new is None or isinstance(new, (bool, int, float))):
                 setattr(self.optimizer, key, new)
                 changed = True
         return changed
+
+
+def other_optimizers(model: Any) -> list[tuple[str, Any]]:
+    """Optimizers in attributes of a model beside that of ``compile``, as of a GAN, with the prefix of their entries."""
+    own, found = getattr(model, "optimizer", None), []
+    for name, value in vars(model).items():
+        listed: Iterable[tuple[Any, Any]] = [(None, value)]
+        if isinstance(value, Mapping):
+            listed = value.items()
+        elif isinstance(value, (list, tuple)):
+            listed = enumerate(value)
+        for key, one in listed:
+            if isinstance(one, keras.optimizers.Optimizer) and one is not own and not name.startswith("_"):
+                below = "" if key is None else f"/{escape(str(key))}"
+                found.append((f"optimizers/{escape(name)}{below}", one))
+    return found
 
 
 def _variables_in(value: Any) -> list[Any]:
@@ -307,3 +329,21 @@ def set_callback_values(callbacks: list[Any], found: Mapping[str, Any]) -> None:
         for name, value in (found.get(key) or {}).items():
             if name in _NUMBERS and hasattr(callback, name):
                 setattr(callback, name, float(value) if isinstance(value, str) else value)
+
+
+#: Before the names of the weights that EarlyStopping puts back at the end.
+BEST_WEIGHTS = "callbacks/"
+
+
+def best_weights(callbacks: list[Any], names: Mapping[int, str], model: Any) -> dict[str, list[str]]:
+    """Names of the entries of the best weights, by the key of a callback that puts them back."""
+    found = {}
+    for key, callback in _counting(callbacks):
+        if getattr(callback, "restore_best_weights", False):
+            found[key] = [f"{BEST_WEIGHTS}{escape(key)}/{names[id(weight)]}" for weight in model.weights]
+    return found
+
+
+def callback_of(callbacks: list[Any], key: str) -> Any:
+    """The callback of a key of `best_weights`."""
+    return dict(_counting(callbacks))[key]

@@ -10,9 +10,10 @@ from typing import Any
 import keras
 
 from .._error import UsageError
-from ._checkpoint import Checkpoint, _host_random_state
+from ._checkpoint import Checkpoint
 from ._data import Fit, Source, fits_of, source_of, warn_of_other_order
 from ._parts import require_built
+from ._random import host_random_state
 from ._strategy import scope_of
 
 logger = logging.getLogger("pawl.keras")
@@ -91,7 +92,11 @@ def _require_same_data(checkpoint: Checkpoint, now: dict[str, Any]) -> None:
 
 
 def _require_steps_fit(model: Any, steps_per_epoch: int | None) -> None:
-    at_a_time = int(getattr(model, "steps_per_execution", 1) or 1)
+    at_a_time = getattr(model, "steps_per_execution", 1) or 1
+    if not isinstance(at_a_time, int):
+        error = UsageError(f"steps_per_execution={at_a_time!r}: how many batches a step has has to be a number")
+        error.next = "compile the model with a number, or without it"
+        raise error
     if steps_per_epoch is not None and steps_per_epoch % at_a_time:
         more = -(-steps_per_epoch // at_a_time) * at_a_time
         error = UsageError(
@@ -176,7 +181,7 @@ def fits(
             return
         checkpoint._offset = fit.offset
         if i:
-            checkpoint._host = _host_random_state()
+            checkpoint._host = host_random_state()
         with _NotFinal(model, i + 1 < len(planned)):
             yield _arguments(given, fit)
 
@@ -253,6 +258,13 @@ def resume(
         Damaged: no checkpoint can be used.
     """
     checkpoint, listed = _checkpoint_of(callbacks)
+    also = [one for one in listed if isinstance(one, keras.callbacks.BackupAndRestore)]
+    if also:
+        error = UsageError(
+            "keras.callbacks.BackupAndRestore is among the callbacks: it would restore over what is restored"
+        )
+        error.next = "leave it out: pawl.keras.Checkpoint does what it does"
+        raise error
     refused = [name for name in ("x", "y", "sample_weight", "validation_split", "shuffle") if name in fit]
     if refused:
         raise UsageError(f"{refused[0]}= is not for resume: the data are x, y and weights together, in their order")
@@ -275,6 +287,8 @@ def resume(
         model.fit(**arguments, shuffle=False, verbose=verbose, callbacks=together, **fit)
     if together._has_begun:
         together.finish()
+    else:
+        together._history.epoch = []  # as Keras has it once training began
     return together._history
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow
+from tensorflow.python.trackable import base
 
 from .._abi import Difference
 from .._checkpoint import Checkpoint as Opened
@@ -22,7 +23,7 @@ from .._error import Damaged, Error, Mismatch, NotFound, UsageError
 from .._report import Report
 from .._run import Run
 from .._state import State
-from ._graph import Names, fingerprint_of, is_of_keras_alone, join
+from ._graph import Names, fingerprint_of, is_of_keras_alone, is_opaque, is_sharded, is_variable, join
 from ._optimizers import inner_of
 from ._target import Place, Target, build_optimizers, is_bundle, saved_state
 from ._tf_keras import variables_of_tf_keras
@@ -144,6 +145,7 @@ class Checkpoint:
     """
 
     def __init__(self, root: Any = None, **trackables: Any) -> None:
+        _require_holder(root)
         self._root = root
         self._of_keras = {name: one for name, one in trackables.items() if is_of_keras_alone(one)}
         tracked = {name: one for name, one in trackables.items() if name not in self._of_keras}
@@ -198,7 +200,12 @@ class Checkpoint:
             UsageError: a model that is not built; two variables that nothing tells apart.
             Unsupported: what TensorFlow cannot make bytes of, by its name.
         """
-        return saved_state(self._current(), Place(*place))
+        state = saved_state(self._current(), Place(*place))
+        if len(state) == 0 and self._objects():
+            error = UsageError("there is nothing to save: the objects of the checkpoint hold no variables yet")
+            error.next = "make their variables first: call them, or build them"
+            raise error
+        return state
 
     # ---- saving ----
 
@@ -215,7 +222,7 @@ class Checkpoint:
         """
         path = resolved(directory)
         with Run(path, framework=f"tensorflow {tensorflow.__version__}", **options) as run:
-            number = newest_step(path) + 1 if step is None else step
+            number = newest_step(path) + 1 if step is None else int(step) if isinstance(step, bool) else step
             self._saves += 1
             run.save(self.state(), number)
             run.wait()
@@ -282,6 +289,20 @@ class Checkpoint:
             _refuse_optimizers_of_tf_keras(names, opened)
         keep = bool(policies.get("model_only")) or policies.get("missing", "error") != "error"
         return Target(names, opened, keep, Place(*place))
+
+
+def _require_holder(root: Any) -> None:
+    """Refuses what has no attributes that would be saved: it would be left out.
+
+    Raises:
+        UsageError: a variable, a table, an iterator, or nothing that TensorFlow can track.
+    """
+    if root is None or is_of_keras_alone(root):
+        return
+    if not isinstance(root, base.Trackable) or is_variable(root) or is_sharded(root) or is_opaque(root):
+        error = UsageError(f"the root of a checkpoint is an object that holds others, not a {type(root).__name__}")
+        error.next = "give it a name: pawl.tf.Checkpoint(NAME=...)"
+        raise error
 
 
 def _refuse_other_optimizers(names: Names, opened: Opened) -> None:

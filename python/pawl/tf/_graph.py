@@ -125,6 +125,17 @@ def children_of(found: Any, root: Mapping[str, Any] | None = None) -> Iterator[t
     yield from tensorflow.train.TrackableView(found).children(found).items()
 
 
+def _of_keras_alone_in(module: Any) -> Iterator[tuple[str, Any]]:
+    """Metrics and seed generators in attributes of a module, which TensorFlow does not track, with the way to each."""
+    if not isinstance(module, tensorflow.Module) or is_layer(module):
+        return
+    for name, value in vars(module).items():
+        listed = enumerate(value) if isinstance(value, (list, tuple)) else [(None, value)]
+        for i, one in listed:
+            if is_of_keras_alone(one):
+                yield escape(name) if i is None else f"{escape(name)}/{i}", one
+
+
 def nodes_of(root: Mapping[str, Any], deep: bool = True) -> list[Node]:
     """All objects, each by the shortest way to it, as ``pawl.open`` names those of TensorFlow's checkpoints.
 
@@ -156,6 +167,8 @@ def nodes_of(root: Mapping[str, Any], deep: bool = True) -> list[Node]:
                 later.append((way, name, child))
             else:
                 visit(join(way, escape(name) if name else ""), child)
+        for below, child in _of_keras_alone_in(found):
+            visit(join(way, below), child)
     return nodes
 
 

@@ -17,6 +17,7 @@ from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, NotFound, UsageError
 from .._handle import close_after
 from .._let_go import LetGo
+from .._others import warn_of_others
 from .._run import Run, SaveStats
 from ._checkpoint import (
     Checkpoint,
@@ -273,6 +274,7 @@ class CheckpointManager:
         except NotFound:
             if has_checkpoints(self.directory):
                 raise
+            warn_of_others(self.directory, logger, "pawl.tf.Checkpoint.restore")
         if self._init_fn is not None:
             self._init_fn()
         return None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -13,6 +14,12 @@ from .._error import Damaged, Unsupported, UsageError
 
 #: Tensors of one object, at most.
 _MAX_TENSORS = 1024
+
+
+def _words(why: BaseException) -> str:
+    """What an exception says: those of TensorFlow have it in an attribute."""
+    text = str(getattr(why, "message", why)).replace("{{function_node", "").split("}} ")[-1].strip()
+    return f"{type(why).__name__}: {text}" if text else type(why).__name__
 
 
 def _refuse(name: str, found: Any, why: BaseException) -> Unsupported:
@@ -119,7 +126,28 @@ def put(name: str, found: Any, tensors: dict[str, Any]) -> None:
         else:
             found._restore_from_tensors(tensors)
     except (tensorflow.errors.OpError, KeyError, TypeError, ValueError, NotImplementedError) as why:
-        error = UsageError(f"{name}: TensorFlow does not take what was saved into a {type(found).__name__}: {why!r}")
+        error = UsageError(
+            f"{name}: TensorFlow does not take what was saved into a {type(found).__name__}: {_words(why)}"
+        )
         error.entry = name
         error.next = "restore into the same kind of object, made in the same way"
         raise error from why
+
+
+def put_all(listed: list[tuple[str, Any, dict[str, Any]]]) -> None:
+    """Gives objects back what they were, each with its name and tensors; where one fails, all stay as they are.
+
+    Raises:
+        UsageError: one is another kind of object now.
+    """
+    done: list[tuple[str, Any, dict[str, Any]]] = []
+    for name, found, tensors in listed:
+        try:
+            with contextlib.suppress(Unsupported):
+                done.append((name, found, _tensors_of(name, found)))
+            put(name, found, tensors)
+        except Exception:
+            for one, was, held in reversed(done):
+                with contextlib.suppress(UsageError):
+                    put(one, was, held)
+            raise

@@ -129,13 +129,16 @@ def _rate(optimizer: Any) -> Any:
     return found
 
 
-def set_hyperparameters(node: Node, found: Mapping[str, Any]) -> None:
-    """Takes over those of a checkpoint, by the names of their entries."""
+def set_hyperparameters(node: Node, found: Mapping[str, Any]) -> bool:
+    """Takes over those of a checkpoint, by the names of their entries; has any changed that is no variable?"""
     optimizer = inner_of(node.found)
     rate, wanted = optimizer._learning_rate, found.get(join(node.way, "learning_rate"))
     if hasattr(rate, "assign") and isinstance(wanted, (int, float)) and wanted != short(rate):
         variable_of(rate).assign(wanted)
+    changed = False
     for key, value in list(_scalars(optimizer)):
         new = found.get(join(node.way, escape(key)), value)
         if new != value and hasattr(optimizer, key) and (new is None or isinstance(new, (bool, int, float))):
             setattr(optimizer, key, new)
+            changed = True
+    return changed

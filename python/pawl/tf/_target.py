@@ -265,6 +265,7 @@ class Target:
         for name, leaf, tensors in waiting:
             if _tpu.is_layouts(leaf.found):
                 _tpu.require_layouts(name, leaf.found, tensors)
+        _opaque.put_all([(name, leaf.found, tensors) for name, leaf, tensors in waiting if tensors])
         for leaf, arrays in self._memory:
             for part, array in zip(parts_of(leaf), arrays, strict=True):
                 assign(part, array)
@@ -272,9 +273,6 @@ class Target:
         for one, array in self._replicas:
             assign(one, array)
         self._replicas.clear()
-        for name, leaf, tensors in waiting:
-            if tensors:
-                _opaque.put(name, leaf.found, tensors)
         for node in self._names.embeddings:
             _tpu.load(node.way, node.found)
         for node in self._names.optimizers if not self._bundle else ():
@@ -282,7 +280,14 @@ class Target:
             found = {
                 name: self.state[name] for name in self.state if name.startswith(prefix) and _is_value(self.state, name)
             }
-            set_hyperparameters(node, found)
+            if set_hyperparameters(node, found):
+                self._compile_anew(node.found)
+
+    def _compile_anew(self, optimizer: Any) -> None:
+        """Numbers that an optimizer is set to are compiled into the steps of ``fit``."""
+        for unit in self._names.units:
+            if getattr(unit.found, "optimizer", None) is optimizer and unit.found.train_function is not None:
+                unit.found.make_train_function(force=True)
 
     def _refuse_narrow(self) -> None:
         """Bytes of int8 are no int4."""

@@ -42,6 +42,47 @@ print(json.dumps([[v.path for _, v in named], [[name, list(v.shape)] for name, v
 
 
 class Names(support.InDirectory):
+    def test_layers_in_attributes_that_are_made_in_another_order(self):
+        class Attends(keras.Model):
+            def __init__(self, query_first):
+                super().__init__()
+                for name in ("query", "key") if query_first else ("key", "query"):
+                    setattr(self, name, keras.layers.Dense(4))
+                self.drops = [keras.layers.Dropout(0.1), keras.layers.Dropout(0.2)]
+
+            def call(self, x):
+                return self.drops[1](self.key(self.drops[0](self.query(x))))
+
+        names = []
+        for query_first in (True, False):
+            model = Attends(query_first)
+            model(np.zeros((2, 4), "f4"))
+            found = dict(variable_names(model))
+            self.assertIs(found["model/query/kernel"], model.query.kernel)
+            self.assertIs(found["model/key/bias"], model.key.bias)
+            state = model.drops[1].seed_generator.state
+            self.assertIs(found["model/drops/1/seed_generator/seed_generator_state"], state)
+            names.append(set(found))
+        self.assertEqual(*names)
+
+    def test_variables_of_one_name_in_a_layer_that_is_in_no_attribute(self):
+        class Twice(keras.layers.Layer):
+            def build(self, shape):
+                self.one, self.other = (self.add_weight(shape=(3,), name="w") for _ in range(2))
+                self.more = [self.add_weight(shape=(3,), name="w") for _ in range(2)]
+
+        model = keras.Sequential([keras.Input((3,)), Twice()])
+        names = {name for name, _ in variable_names(model)}
+        self.assertEqual(names, {f"model/twice/{name}" for name in ("one", "other", "more/0", "more/1")})
+
+    def test_both_ways_of_a_layer_are_numbered_anew(self):
+        names = []
+        for _ in range(2):
+            layer = keras.layers.Bidirectional(keras.layers.LSTM(2))
+            names.append([name for name, _ in variable_names(keras.Sequential([keras.Input((5, 3)), layer]))])
+        self.assertEqual(*names)
+        self.assertIn("model/bidirectional/forward_lstm/lstm_cell/kernel", names[0])
+
     def test_a_process_that_made_another_model_first(self):
         paths, names = json.loads(self.program(NAMES).splitlines()[-1])
         other_paths, other_names = json.loads(self.program(NAMES, "first").splitlines()[-1])
