@@ -119,8 +119,8 @@ static void tell_missing(examination *x, bool needed) {
                     "get the whole directory from where the model was exported",
                     "the SavedModel's variables are missing: loading it fails");
     }
-    if (doctor_compares(x)) {
-        x->broken = true; /* it is told */
+    x->broken = doctor_compares(x); /* it is told */
+    if (x->broken && !needed) {
         x->part = "restore";
         doctor_tell(x, "R09", PAWL_SEVERITY_ERROR,
                     "export it with its variables, or compare another checkpoint",

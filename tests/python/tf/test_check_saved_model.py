@@ -132,10 +132,13 @@ class SavedModels(support.InDirectory):
             found = pawl.doctor(place, model={"kernel": self.served.kernel.numpy()[:2]}, unexpected="allow")
             self.assertEqual([one.id for one in found.troubles], ["R01"])
         (path / "variables" / "variables.index").unlink()
-        found = pawl.doctor(path, model={"kernel": self.served.kernel.numpy()})
+        for found in (pawl.doctor(path, model={"kernel": self.served.kernel.numpy()}), pawl.doctor(path)):
+            self.assertEqual([one.id for one in found.troubles], ["R08"])
+            self.assertIn("the SavedModel's variables are missing", found.troubles[0].text)
+        found = pawl.doctor(path / "saved_model.pb", model={"kernel": self.served.kernel.numpy()})
         self.assertEqual([one.id for one in found.troubles], ["R09"])
         self.assertIn("there is no variables/variables.index", found.troubles[0].text)
-        self.assertTrue(pawl.doctor(path).healthy)
+        self.assertTrue(pawl.doctor(path / "saved_model.pb").healthy)
 
     def test_one_that_is_text_is_named_and_what_is_advised_makes_one_that_is_read_j07(self):
         path = self.saved("clean")
