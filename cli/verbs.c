@@ -318,8 +318,7 @@ const verb verbs[] = {
             "Of a SavedModel of TensorFlow (its directory, or saved_model.pb) it says instead, "
             "signature by signature, what an accelerator could not run: dimensions that are "
             "unknown, and nodes whose op or type XLA has no kernel for. The model is only read; "
-            "with "
-            "--model its variables are compared with that one.",
+            "with --model its variables are compared with that one.",
         .operands = {{OPERAND_RUN_STEP, "PATH[@STEP]", false}},
         .options = COMMON | OPTION_NEED | OPTION_GROUP | OPTION_DOCTOR | OPTION_RENAME,
         .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"},
