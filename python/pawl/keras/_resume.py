@@ -258,16 +258,7 @@ def resume(
         Damaged: no checkpoint can be used.
     """
     checkpoint, listed = _checkpoint_of(callbacks)
-    also = [one for one in listed if isinstance(one, keras.callbacks.BackupAndRestore)]
-    if also:
-        error = UsageError(
-            "keras.callbacks.BackupAndRestore is among the callbacks: it would restore over what is restored"
-        )
-        error.next = "leave it out: pawl.keras.Checkpoint does what it does"
-        raise error
-    refused = [name for name in ("x", "y", "sample_weight", "validation_split", "shuffle") if name in fit]
-    if refused:
-        raise UsageError(f"{refused[0]}= is not for resume: the data are x, y and weights together, in their order")
+    _refuse(listed, fit)
     together = _OneTraining(
         listed, add_history=True, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs, steps=None
     )
@@ -290,6 +281,24 @@ def resume(
     else:
         together._history.epoch = []  # as Keras has it once training began
     return together._history
+
+
+def _refuse(callbacks: list[Any], fit: dict[str, Any]) -> None:
+    """What would undo a resume.
+
+    Raises:
+        UsageError: a callback that restores itself; data beside the data.
+    """
+    also = [one for one in callbacks if isinstance(one, keras.callbacks.BackupAndRestore)]
+    if also:
+        error = UsageError(
+            "keras.callbacks.BackupAndRestore is among the callbacks: it would restore over what is restored"
+        )
+        error.next = "leave it out: pawl.keras.Checkpoint does what it does"
+        raise error
+    refused = [name for name in ("x", "y", "sample_weight", "validation_split", "shuffle") if name in fit]
+    if refused:
+        raise UsageError(f"{refused[0]}= is not for resume: the data are x, y and weights together, in their order")
 
 
 def _number_of_batches(data: Any) -> int | None:
