@@ -9,6 +9,7 @@
 #   make check      every test, at a size that fits 15 minutes on 2 cores
 #   make check-torch      the Python package with PyTorch and its friends, from PyPI into build/torch
 #   make check-formats    other tools' checkpoints, with those tools, from PyPI into build/formats
+#   make check-tf         pawl.tf and pawl.keras, with TensorFlow, in the same place
 #   make check-wheel      the wheel in an environment of its own: what it asks for, the README's Python
 #   make check-threads    the same tests on a build without io_uring, which writes by threads
 #   make proofs     the long form of the proofs, on all cores; table, and build/proofs.json
@@ -19,6 +20,8 @@
 #   make bench-quick    against the device alone, at 1 GiB (5 minutes)
 #   make bench-torch    what saving costs a training loop in PyTorch, on 1, 2 and 4 ranks, beside four
 #                       others (20 minutes). BENCH_ARGS=--help
+#   make bench-keras    what saving costs fit of Keras, beside Keras's callbacks and TensorFlow's managers
+#                       (20 minutes). BENCH_ARGS=--help
 #   make bench-formats  reading and converting checkpoints of other tools, beside these tools, at 4 GiB
 #                       (20 minutes). BENCH_ARGS="--gib 1", BENCH_ARGS=--help
 #   make asan tsan  the tests under AddressSanitizer and UBSan, ThreadSanitizer
@@ -74,6 +77,11 @@ check-formats:
 	@$(call BUILD,release)
 	@tools/test release formats
 
+check-tf:
+	@tools/setup build example test python formats
+	@$(call BUILD,release)
+	@tools/test release tf
+
 check-threads:
 	@tools/setup build example test python
 	@$(call BUILD,threads)
@@ -110,6 +118,11 @@ bench-formats:
 	@tools/setup build example test torch
 	@$(call BUILD,release)
 	@build/torch/bin/python3 bench/formats.py $(BENCH_ARGS)
+
+bench-keras:
+	@tools/setup build example test formats
+	@$(call BUILD,release)
+	@build/formats/bin/python3 bench/keras_fit.py $(BENCH_ARGS)
 
 asan tsan:
 	@tools/setup build example test python
@@ -151,5 +164,6 @@ clean:
 	rm -rf build/release build/debug build/asan build/tsan build/threads build/fuzz build/wheel build/wheel-raw \
 	    build/wheel-check
 
-.PHONY: release demo demo-ranks demo-torch check check-torch check-formats check-threads proofs powerloss bench \
-    bench-quick bench-torch bench-formats asan tsan fuzz lint abi format docs wheel check-wheel install clean
+.PHONY: release demo demo-ranks demo-torch check check-torch check-formats check-tf check-threads proofs powerloss bench \
+    bench-quick bench-torch bench-keras bench-formats \
+    asan tsan fuzz lint abi format docs wheel check-wheel install clean

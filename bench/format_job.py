@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One measurement of formats.py, in a process of its own: format_job.py READER PATH [TO]. Waits for a line before
-each turn, so that what is read is cold or warm by then, and answers with a line of JSON."""
+"""One measurement of formats.py, in a process of its own: format_job.py READER PATH [TO]. Waits for a line, so that
+what is read is cold or warm by then, and answers with a line of JSON."""
 
 import concurrent.futures
 import gc
@@ -31,6 +31,12 @@ def touch(arrays):
     for array in arrays:
         if array.size > 0:
             int(numpy.asarray(array).reshape(-1).view(numpy.uint8)[::PAGE].max())
+
+
+def copied(found):
+    """What was mapped as tensors of new memory: as load_state_dict() of a new model has them."""
+    (torch,) = need("torch")
+    return {name: torch.empty_like(tensor).copy_(tensor) for name, tensor in found.items()}
 
 
 # ---- readers: each returns a function that reads all, after what a job imports once ----------------
@@ -75,6 +81,11 @@ def by_torch_mapped(path):
     return read
 
 
+def by_torch_copied(path):
+    (torch,) = need("torch")
+    return lambda: copied(torch.load(path, mmap=True, weights_only=True))
+
+
 def by_dcp(path):
     torch, dcp = need("torch", "torch.distributed.checkpoint")
 
@@ -111,6 +122,11 @@ def by_safetensors_torch(path):
         return found
 
     return read
+
+
+def by_safetensors_copied(path):
+    torch_files, _ = need("safetensors.torch", "torch")
+    return lambda: copied(torch_files.load_file(path))
 
 
 def by_numpy(path):
@@ -173,10 +189,12 @@ READERS = {
     "pawl, verified": by_pawl_verified,
     "torch.load": by_torch,
     "torch.load, mmap": by_torch_mapped,
+    "torch.load, mmap, copied": by_torch_copied,
     "dcp.load": by_dcp,
     "tf.train.load_checkpoint": by_tensorflow,
     "safetensors, numpy": by_safetensors,
     "safetensors, torch": by_safetensors_torch,
+    "safetensors, torch, copied": by_safetensors_copied,
     "numpy.load": by_numpy,
     "device, reading": by_device_read,
     "device, writing": by_device_write,
@@ -210,7 +228,7 @@ def main():
         print(json.dumps({"missing": str(why)}), flush=True)
         return
     print(json.dumps({"ready": True}), flush=True)
-    for _ in sys.stdin:
+    if sys.stdin.readline():
         print(json.dumps(turn(read)), flush=True)
 
 

@@ -5,8 +5,9 @@
     build/torch/bin/python3 bench/formats.py --gib 1 --rounds 3
 
 Reading: a whole checkpoint into new memory, cold (not in the page cache) and warm, by pawl, by a restore of pawl, which
-compares checksums, and by the tool itself; each in a process of its own, after its imports, in an order that changes. Those
-that map the file have every page brought in. The files were written by pawl_convert, from one state of random bits.
+compares checksums, and by the tool itself; each turn in a process of its own, after its imports, in an order that changes: a
+second turn in one process would find the memory of the first. Those that map the file are measured twice: every page
+brought in, and copied into tensors, as a model has them. The files were written by pawl_convert, from one state of random bits.
 
 Converting: the slower of reading the source and writing as much, direct, by 4 threads, 4 MiB each (in the same round),
 divided by the time of the conversion; and by how much the memory of the process grew."""
@@ -31,10 +32,10 @@ MEMORY_BAR = 164 * harness.MIB  # what pawl/convert.h says, and 64 MiB
 
 MADE = {"torch": "model.pt", "dcp": "model", "tensorflow": "ckpt", "safetensors": "model.safetensors", "npz": "model.npz"}
 PEERS = {
-    "torch": ("torch.load", "torch.load, mmap"),
+    "torch": ("torch.load", "torch.load, mmap", "torch.load, mmap, copied"),
     "dcp": ("dcp.load",),
     "tensorflow": ("tf.train.load_checkpoint",),
-    "safetensors": ("safetensors, numpy", "safetensors, torch"),
+    "safetensors": ("safetensors, numpy", "safetensors, torch", "safetensors, torch, copied"),
     "npz": ("numpy.load",),
 }
 VERIFY = ("tf.train.load_checkpoint", "numpy.load")  # peers that compare checksums while they read
@@ -75,8 +76,8 @@ class Bench:
         self.missing = {}
         self.found = {}
 
-    def ask(self, reader, *paths, colds):
-        """What each turn found; `colds` are directories to be cold, or None: warm."""
+    def ask(self, reader, *paths, directory, cold):
+        """What a turn found, the files of the directory cold or warm; None: the reader is missing."""
         python = self.options.tensorflow if reader.startswith("tf") else sys.executable
         if not pathlib.Path(python).exists():
             return self.lacks(reader, f"there is no {python}")
@@ -87,19 +88,15 @@ class Bench:
             first = json.loads(process.stdout.readline() or '{"missing": "it ended"}')
             if "missing" in first:
                 return self.lacks(reader, first["missing"])
-            turns = []
-            for cold in colds:
-                harness.settle(self.options.pause)
-                (harness.make_cold if cold[0] else harness.make_warm)(cold[1])
-                process.stdin.write("\n")
-                process.stdin.flush()
-                line = process.stdout.readline()
-                if not line:
-                    process.stdin.close()
-                    raise harness.Failed(f"{reader}: {process.stderr.read().strip()[-500:]}")
-                turns.append(json.loads(line))
+            harness.settle(self.options.pause)
+            (harness.make_cold if cold else harness.make_warm)(directory)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
             process.stdin.close()
-        return turns
+            if not line:
+                raise harness.Failed(f"{reader}: {process.stderr.read().strip()[-500:]}")
+        return json.loads(line)
 
     def lacks(self, reader, why):
         if reader not in self.missing:
@@ -119,9 +116,10 @@ class Bench:
                 if reader in self.missing:
                     continue
                 print(f"bench: round {i + 1}: {kind}, {reader}", file=sys.stderr, flush=True)
-                turns = self.ask(reader, made(self.data, kind), colds=((True, directory), (False, directory)))
-                for how, one in zip(("cold", "warm"), turns or ()):
-                    self.note((kind, reader, how), one["seconds"])
+                for how in ("cold", "warm"):
+                    one = self.ask(reader, made(self.data, kind), directory=directory, cold=how == "cold")
+                    if one is not None:
+                        self.note((kind, reader, how), one["seconds"])
 
     def read_tables(self):
         rows = []
@@ -151,7 +149,7 @@ class Bench:
                     ("device, reading", (largest,)), ("device, writing", (largest, out / "device")),
                     ("convert", (made(self.data, source), out / ("run" if to == "run" else MADE[to])))], i):
                 out.mkdir()
-                (one,) = self.ask(reader, *paths, colds=((True, directory),))
+                one = self.ask(reader, *paths, directory=directory, cold=True)
                 shutil.rmtree(out)
                 seconds[reader] = one["seconds"]
                 if reader == "convert":

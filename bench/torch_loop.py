@@ -29,129 +29,37 @@ The last has ratios of medians, less than 1 where pawl is ahead.
 """
 
 import argparse
-import contextlib
 import json
-import os
 import pathlib
-import shutil
-import signal
 import statistics
-import subprocess
 import sys
-import time
 
+import loops
+from loops import numbers, ratio, say, spread, values_of
 from torch_savers import SAVERS
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
 SHOWN = ("call", "stopped", "stall", "durable", "restore")
-STOP_S = 45  # torchrun gives its ranks 30 seconds to end
-
-
-class Failed(Exception):
-    """A job that has no result."""
-
-
-# ---- jobs ----------------------------------------------------------------------------------------
-
-
-def end(process):
-    """Ends a job and its ranks, which torchrun keeps in groups of their own."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def why_of(log):
-    """The end of what a job said; of several ranks what the first that failed said, not torchrun."""
-    said = [line for line in log.splitlines() if line.startswith("[rank")]
-    if said:
-        said = [line for line in said if line.split(":")[0] == said[0].split(":")[0]]
-    return "\n".join(said or log.splitlines())[-3000:]
 
 
 def run(options, what, ranks=1, **arguments):
     """What a job found."""
-    directory = pathlib.Path(options.directory) / "torch"
-    shutil.rmtree(directory, ignore_errors=True)
-    (directory / "data").mkdir(parents=True)
-    result, log = directory / "result.json", directory / "log"
     command = [sys.executable]
     if ranks > 1:
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += [str(HERE / "torch_job.py"), what, f"--directory={directory / 'data'}", f"--result={result}"]
+    command += [str(HERE / "torch_job.py"), what]
     command += [f"--{name.replace('_', '-')}={value}" for name, value in arguments.items()]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT / "python"),
-        "PAWL_LIBRARY": str(ROOT / "build" / "release" / "src" / "libpawl.so"),
-        "OMP_NUM_THREADS": str(options.threads),
-    }
-    try:
-        with log.open("w", encoding="utf-8") as file:
-            process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
-            )
-            try:
-                code = process.wait(options.limit_s)
-            except subprocess.TimeoutExpired:
-                code = f"none within {options.limit_s} s"
-            finally:
-                end(process)
-        if code != 0 or not result.exists():
-            raise Failed(f"exit code {code}\n{why_of(log.read_text(errors='replace'))}")
-        return json.loads(result.read_text(encoding="utf-8"))
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    variables = {"OMP_NUM_THREADS": str(options.threads)}
+    return loops.run(pathlib.Path(options.directory) / "torch", command, variables, options.limit_s)
 
 
 def measure(options, ranks, every):
-    """{contender: [what a round found]}; those that fail are named, and left out from then on."""
-    found = {contender: [] for contender in options.only}
-    for i in range(options.rounds):
-        first = i % len(options.only)
-        for contender in options.only[first:] + options.only[:first]:
-            if contender not in found:
-                continue
-            begin = time.perf_counter()
-            try:
-                one = run(
-                    options,
-                    contender,
-                    ranks,
-                    every=every,
-                    **{name: getattr(options, name) for name in ("size_mib", "saves", "batch", "threads")},
-                )
-                found[contender].append(one)
-            except Failed as why:
-                del found[contender]
-                options.failed.append(f"{contender} on {ranks}")
-                say(f"{contender} on {ranks} failed: {why}")
-            else:
-                took = time.perf_counter() - begin
-                say(f"on {ranks}, round {i + 1} of {options.rounds}: {contender}, {took:.0f} s")
-    return found
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+    """{contender: [what a round found]}."""
+    arguments = {name: getattr(options, name) for name in ("size_mib", "saves", "batch", "threads")}
+    return loops.measure(options, lambda name: run(options, name, ranks, every=every, **arguments), f" on {ranks}")
 
 
 # ---- tables --------------------------------------------------------------------------------------
-
-
-def spread(values):
-    if len(values) < 2:
-        return "".join(f"{value:.4f}" for value in values) or "-"
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{middle:.4f} ({low:.4f}..{high:.4f})"
-
-
-def values_of(turns, column):
-    return [value for one in turns for value in one[column]]
 
 
 def medians(found):
@@ -177,10 +85,6 @@ def print_times(ranks, every, found):
         print(f"{contender:20}{steps[0]:7.3f}{steps[1]:8.3f}  {cells}{memory}", flush=True)
 
 
-def ratio(value, other):
-    return f"{value / other:.4f}" if other > 0 else "-"
-
-
 def print_ratios(ranks, found):
     """Of each column pawl beside torch.save, and beside the best of all others, which is named."""
     table = medians(found)
@@ -202,7 +106,7 @@ def print_looks(options):
     for parameters in options.parameters:
         try:
             one = run(options, "look", parameters=parameters, saves=options.looks, threads=options.threads)
-        except Failed as why:
+        except loops.Failed as why:
             options.failed.append(f"the look at {parameters} parameters")
             say(f"the look at {parameters} parameters failed: {why}")
             continue
@@ -212,18 +116,6 @@ def print_looks(options):
             cells += f"{one[way] * 1e3:{width}.3f}{one[way] * 1e6 / one['tensors']:12.3f}"
         print(cells, flush=True)
     return looks
-
-
-def numbers(text):
-    return [int(one) for one in text.split(",") if one]
-
-
-def contenders(text):
-    names = text.split(",")
-    unknown = [name for name in names if name not in SAVERS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: there are {', '.join(SAVERS)}")
-    return names
 
 
 def parse():
@@ -237,13 +129,13 @@ def parse():
     parser.add_argument("--saves", type=int, default=4, help="of each contender in a round [4]")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch, in each rank [1]")
-    parser.add_argument("--only", type=contenders, default=list(SAVERS), help="contenders, by name")
+    parser.add_argument("--only", type=loops.names_of(SAVERS), default=list(SAVERS), help="contenders, by name")
     parser.add_argument(
         "--parameters", type=numbers, default=[300, 1000, 10000], help="of the second table [300,1000,10000]"
     )
     parser.add_argument("--looks", type=int, default=50, help="saves of each kind in the second table [50]")
     parser.add_argument("--limit-s", type=float, default=300, help="after which a job is ended [300]")
-    parser.add_argument("--directory", default=str(ROOT / "build" / "bench-data"))
+    parser.add_argument("--directory", default=str(loops.ROOT / "build" / "bench-data"))
     parser.add_argument("--json", help="a file for all that was found")
     return parser.parse_args()
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    MAX_OPTIONS = 16,
+    MAX_OPTIONS = 24,
     FIRST_LONG = 256, /* getopt_long returns this plus the index in `options`, or a letter */
     DEFAULT_EDGE = 3,
     MAX_EDGE = 100
@@ -31,7 +31,7 @@ static long_options long_options_of(const verb *v) {
     long_options l = {.letters = ":"};
     size_t n = 0;
     for (const option_spec *o = options; o->name != NULL && n + 1 < MAX_OPTIONS; o++) {
-        if ((v->options & (unsigned)o->id) == 0) {
+        if ((v->options & o->id) == 0) {
             continue;
         }
         l.names[n] = o->name;
@@ -154,6 +154,60 @@ static const char *apply_convert_option(arguments *args, option_id id, const cha
     return NULL;
 }
 
+/* "P07", "P07,P09": a capital letter and two digits each. */
+static bool is_list_of_ids(const char *text) {
+    for (;; text += 4) {
+        if (*text < 'A' || *text > 'Z' || strspn(text + 1, "0123456789") != 2 ||
+            (text[3] != ',' && text[3] != '\0')) {
+            return false;
+        }
+        if (text[3] == '\0') {
+            return true;
+        }
+    }
+}
+
+static const char *apply_doctor_option(arguments *args, option_id id, const char *value) {
+    switch (id) {
+    case OPTION_MODEL:
+        args->model = value;
+        return *value != '-' && *value != '\0' ? NULL : "a checkpoint, or a .json file";
+    case OPTION_READ_ONLY:
+        args->read_only = true;
+        break;
+    case OPTION_NO_PROBE:
+        args->no_probe = true;
+        break;
+    case OPTION_VERIFY:
+        args->verify = true;
+        break;
+    case OPTION_IGNORE:
+        add_word(&args->ignored, value);
+        return is_list_of_ids(value) ? NULL
+                                     : "ids of findings such as P07, with commas between them";
+    case OPTION_BUDGET:
+        return text_parse_bytes(value, &args->budget_bytes) ? NULL : "a size such as 256MB";
+    case OPTION_EVERY:
+        return parse_seconds(value, &args->every_s) && args->every_s > 0
+                   ? NULL
+                   : "a number of seconds, more than 0";
+    default:
+        return parse_seconds(value, &args->mtbf_hours) && args->mtbf_hours > 0
+                   ? NULL
+                   : "a number of hours, more than 0";
+    }
+    return NULL;
+}
+
+/* The options of one verb alone. */
+static const char *apply_own_option(arguments *args, option_id id, const char *value) {
+    if ((OPTION_GROUP & id) != 0) {
+        return apply_rank_option(args, id, value);
+    }
+    return (OPTION_DOCTOR & id) != 0 ? apply_doctor_option(args, id, value)
+                                     : apply_convert_option(args, id, value);
+}
+
 /* NULL, or what value the option takes. */
 static const char *apply_option(arguments *args, option_id id, const char *value) {
     switch (id) {
@@ -208,8 +262,7 @@ static const char *apply_option(arguments *args, option_id id, const char *value
     case OPTION_NEED:
         return text_parse_bytes(value, &args->need_bytes) ? NULL : "a size such as 800MB or 1.5TiB";
     default:
-        return (OPTION_GROUP & id) != 0 ? apply_rank_option(args, id, value)
-                                        : apply_convert_option(args, id, value);
+        return apply_own_option(args, id, value);
     }
     return NULL;
 }
@@ -340,5 +393,6 @@ void arguments_free(arguments *args) {
     }
     free(args->renames.rules);
     free(args->only.words);
+    free(args->ignored.words);
     free(args->transpose.words);
 }

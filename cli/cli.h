@@ -75,6 +75,12 @@ typedef struct arguments {
     pawl_dtype cast; /* 0: not given */
     bool drop;
     uint64_t shard_bytes; /* 0: not given */
+    /* Of doctor. */
+    const char *model; /* NULL: not given */
+    bool read_only, no_probe, verify;
+    uint64_t budget_bytes;      /* 0: not given */
+    double every_s, mtbf_hours; /* 0: not given */
+    word_list ignored;          /* ids, or lists of them */
 } arguments;
 
 /* Splits at the last '@' if a number, "newest" or "latest" follows it. What only begins like a

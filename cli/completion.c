@@ -7,7 +7,7 @@
 
 static void put_options(const verb *v) {
     for (const option_spec *o = options; o->name != NULL; o++) {
-        if ((v->options & (unsigned)o->id) != 0 && !o->hidden) {
+        if ((v->options & o->id) != 0 && !o->hidden) {
             printf(" --%s", o->name);
         }
     }

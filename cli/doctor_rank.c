@@ -51,7 +51,8 @@ int doctor_rank_find(const arguments *args, output *out, doctor_rank *r) {
     int code = EXIT_DONE;
     *r = (doctor_rank){.group = {.struct_size = sizeof r->group, .world_size = 1},
                        .found = {.struct_size = sizeof r->found, .world_size = 1}};
-    if (args->rank >= 0 || args->ranks >= 0) {
+    bool told = args->rank >= 0 || (args->ranks >= 0 && args->launch != NULL);
+    if (told || (args->ranks >= 0 && args->alone)) {
         code = by_options(args, out, r);
     } else if (!args->alone) {
         code = by_environment(out, r);

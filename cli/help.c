@@ -48,7 +48,7 @@ void print_help(const verb *v) {
     }
     fputs("\nOPTIONS\n", stdout);
     for (const option_spec *o = options; o->name != NULL; o++) {
-        if ((v->options & (unsigned)o->id) != 0 && !o->hidden) {
+        if ((v->options & o->id) != 0 && !o->hidden) {
             print_option(o);
         }
     }

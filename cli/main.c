@@ -67,6 +67,7 @@ static void occupy_standard_descriptors(void) {
 int main(int argc, char **argv) {
     occupy_standard_descriptors();
     signals_catch_broken_pipe();
+    signals_ignore_file_limit();
     const verb *v = argc > 1 ? verb_find(argv[1]) : NULL;
     if (v == NULL) {
         return run_without_verb(argc > 1 ? argv[1] : NULL);

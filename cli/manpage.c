@@ -59,7 +59,7 @@ static void put_verb(const verb *v) {
     free(synopsis);
     put_troff(v->description);
     for (const option_spec *o = options; o->name != NULL; o++) {
-        if ((v->options & (unsigned)o->id) != 0 && !o->hidden && o->id != OPTION_HELP) {
+        if ((v->options & o->id) != 0 && !o->hidden && o->id != OPTION_HELP) {
             put_option(o);
         }
     }

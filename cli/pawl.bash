@@ -66,11 +66,11 @@ _pawl() {
     rm) options=' --force --wait --json --no-progress --help' ;;
     gc) options=' --full --dry-run --wait --json --no-progress --help' ;;
     rebuild) options=' --force --wait --json --no-progress --help' ;;
-    doctor) options=' --need --alone --rank --ranks --launch --deadline --json --help' ;;
+    doctor) options=' --rename --need --alone --rank --ranks --launch --deadline --model --every --mtbf --budget --read-only --no-probe --verify --ignore --json --help' ;;
     help) options=' --help' ;;
     esac
     case $previous in
-    --edge | --to | --only | --rename | --transpose | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) return ;;
+    --edge | --to | --only | --rename | --transpose | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --model | --every | --mtbf | --budget | --ignore | --interval) return ;;
     help)
         mapfile -t COMPREPLY < <(compgen -W "ls top show verify diff convert rm gc rebuild doctor help " -- "$word")
         return
@@ -78,7 +78,7 @@ _pawl() {
     esac
     for ((i = 2; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-        --edge | --to | --only | --rename | --transpose | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --interval) ((i++)) ;;
+        --edge | --to | --only | --rename | --transpose | --cast | --shard-size | --wait | --need | --rank | --ranks | --launch | --deadline | --model | --every | --mtbf | --budget | --ignore | --interval) ((i++)) ;;
         -*) ;;
         *) ((operands++)) || run=${words[i]} ;;
         esac

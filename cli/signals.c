@@ -33,6 +33,10 @@ static void catch_unless_ignored(int signal_number) {
     }
 }
 
+void signals_ignore_file_limit(void) {
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
 void signals_catch_broken_pipe(void) {
     null_device = open("/dev/null", O_WRONLY | O_CLOEXEC);
     catch_signal(SIGPIPE, 0);

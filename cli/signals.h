@@ -11,6 +11,8 @@
 
 /* SIGPIPE: nobody reads the output any more. Caught even where the parent process ignored it. */
 void signals_catch_broken_pipe(void);
+/* SIGXFSZ: a file may not grow any more (ulimit -f). Writing then fails, which is told. */
+void signals_ignore_file_limit(void);
 /* SIGINT, SIGTERM and SIGHUP, unless ignored; a second one ends the process at once. For verbs that
  * call signals_caught() often. */
 void signals_catch(void);

@@ -27,8 +27,8 @@ static bool is_file(const char *text) {
 
 target target_parse(const char *text) {
     target t = {.step = NEWEST_STEP};
-    const char *at = is_file(text) ? NULL : strrchr(text, '@');
-    if (at != NULL && at != text) {
+    const char *at = strrchr(text, '@');
+    if (at != NULL && at != text && !is_file(text)) {
         t.has_step = is_newest(at + 1) || text_parse_int(at + 1, &t.step);
         t.no_step = !t.has_step && begins_number(at + 1) ? at + 1 : NULL;
     }

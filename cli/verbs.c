@@ -81,13 +81,39 @@ const option_spec options[] = {
      "and "
      "--launch.",
      OPTION_RANK, 0, false},
-    {"ranks", "N", "How many ranks there are; needs --rank and --launch.", OPTION_RANKS, 0, false},
+    {"ranks", "N",
+     "How many ranks the job has; with --rank and --launch this process is one of them.",
+     OPTION_RANKS, 0, false},
     {"launch", "ID",
      "By this word the ranks find each other: the same on all of them, and a new one each time; "
      "unless given, it comes from the environment.",
      OPTION_LAUNCH, 0, false},
-    {"deadline", "SECONDS", "How long the ranks wait for each other; 30 unless given.",
+    {"deadline", "SECONDS",
+     "How long the ranks wait for each other, 30 unless given; and, up to 5, for a filesystem that "
+     "does not answer.",
      OPTION_DEADLINE, 0, false},
+    {"model", "TEMPLATE",
+     "Also say what restoring the checkpoint into this model would report: another checkpoint of "
+     "any format, or a .json file of names, shapes and dtypes, such as 'pawl show --json' prints.",
+     OPTION_MODEL, 0, false},
+    {"every", "SECONDS",
+     "How far apart saves will be; unless given, as far as the run's events say.", OPTION_EVERY, 0,
+     false},
+    {"mtbf", "HOURS",
+     "How long the job runs between two failures, on average: says how often to save.", OPTION_MTBF,
+     0, false},
+    {"budget", "BYTES", "Staging memory of a save on each rank; 256MiB unless given.",
+     OPTION_BUDGET, 0, false},
+    {"read-only", NULL, "Write nothing, not even a probe; whether that would work is not said.",
+     OPTION_READ_ONLY, 0, false},
+    {"no-probe", NULL, "Leave out the probe of speed, which writes up to 64 MiB for a second.",
+     OPTION_NO_PROBE, 0, false},
+    {"verify", NULL, "Read all of the newest checkpoint, instead of what a second is enough for.",
+     OPTION_VERIFY, 0, false},
+    {"ignore", "ID",
+     "Do not show, nor count, findings of this id, such as P07; several with commas between them. "
+     "May be given several times.",
+     OPTION_IGNORE, 0, false},
     {"stats", NULL,
      "Show what each save cost, as far as the run's events tell: how long it took, its speed, how "
      "long training stood still, how much of that was copying and waiting, how many operations "
@@ -275,21 +301,38 @@ const verb verbs[] = {
     },
     {
         .name = "doctor",
-        .summary = "explain whether a run can be saved to",
+        .summary = "explain what keeps a job from saving or restoring",
         .description =
-            "Checks the path, its permissions, the filesystem and what it lacks, the free space "
-            "and the present writer, and says what would keep a job from saving there, before the "
-            "job runs. Leaves nothing behind. RUN need not exist yet.\n"
+            "Before a job runs: can it save at PATH, how fast, is what is there whole, and has "
+            "this machine what it takes? PATH is a run, which need not exist yet, or a checkpoint "
+            "of any format.\n"
+            "Checks the path, its permissions, the filesystem and what it lacks, the free space, "
+            "quotas and the present writer; writes, syncs and reads back a probe for about a "
+            "second; reads checkpoints for about a second and names what is damaged, which step is "
+            "safe, and what interrupted saves left; looks at ranks, memory, limits and the clock. "
+            "Leaves nothing behind. Every finding has an id of the failure catalogue.\n"
             "Started on all ranks by mpirun, srun, torchrun or the like, it also finds out whether "
-            "they see the same directory: rank 0 prints what all of them found, the others only "
-            "what could not reach it. The first line names the launcher.",
-        .operands = {{OPERAND_RUN, "RUN", false}},
-        .options = COMMON | OPTION_NEED | OPTION_GROUP,
+            "they see the same directory: rank 0 prints what all of them found, and its exit code "
+            "is that of all; the others print only what could not reach it. The first line names "
+            "the launcher.\n"
+            "Of a SavedModel of TensorFlow (its directory, or saved_model.pb) it says instead, "
+            "signature by signature, what an accelerator could not run: dimensions that are "
+            "unknown, and nodes whose op or type XLA has no kernel for. The model is only read; "
+            "with --model its variables are compared with that one.",
+        .operands = {{OPERAND_RUN_STEP, "PATH[@STEP]", false}},
+        .options = COMMON | OPTION_NEED | OPTION_GROUP | OPTION_DOCTOR | OPTION_RENAME,
         .examples = {{"pawl doctor --need 40GB runs/7", "is there room for checkpoints of 40 GB?"},
+                     {"pawl doctor --model new.json runs/7",
+                      "what would restoring the newest checkpoint into that model report?"},
+                     {"pawl doctor export/1", "could an accelerator run this SavedModel?"},
                      {"mpirun -n 4 pawl doctor runs/7", "do four ranks see the same runs/7?"},
                      {"ssh host1 pawl doctor --rank 1 --ranks 2 --launch try1 /data/runs/7",
-                      "the same without a launcher; start rank 0 at the same time"}},
-        .failed = "A job could not save there, or the checks could not be made.",
+                      "the same without a launcher; start rank 0 at the same time"},
+                     {"pawl doctor --mtbf 24 --ignore P07 runs/7",
+                      "how often to save, and it is known that runs/7 is in a container"}},
+        .failed = "The checks could not be made.",
+        .different = "There are findings: warnings or errors. Whether a job could save there all "
+                     "the same is the member \"able_to_save\" of --json.",
         .run = verb_doctor,
     },
     {
@@ -337,7 +380,7 @@ char *verb_synopsis(const verb *v) {
 }
 
 static bool opens_checkpoints(const verb *v) {
-    return v->operands[0].kind != OPERAND_VERB && v->run != verb_doctor;
+    return v->operands[0].kind != OPERAND_VERB;
 }
 
 void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]) {
@@ -354,6 +397,8 @@ void exit_meanings(const verb *v, exit_meaning out[MAX_EXIT_MEANINGS]) {
     if (v == NULL || opens_checkpoints(v)) {
         out[n++] =
             (exit_meaning){EXIT_DIFFERENT, of->different != NULL ? of->different : usual.different};
+    }
+    if (v == NULL || (opens_checkpoints(v) && v->run != verb_doctor)) {
         out[n++] = (exit_meaning){EXIT_NOT_FOUND, "There is no such run, step or entry."};
         out[n++] = (exit_meaning){EXIT_TRY_AGAIN, of->busy != NULL ? of->busy : usual.busy};
     }

@@ -9,40 +9,52 @@
 #include "cli.h"
 
 /* One bit each, so that a verb names its options as a set. */
-typedef enum option_id {
-    OPTION_HELP = 1 << 0,
-    OPTION_JSON = 1 << 1,
-    OPTION_NO_PROGRESS = 1 << 2,
-    OPTION_ALL = 1 << 3,
-    OPTION_STRUCTURE = 1 << 4,
-    OPTION_EDGE = 1 << 5,
-    OPTION_FORCE = 1 << 6,
-    OPTION_DRY_RUN = 1 << 7,
-    OPTION_WAIT = 1 << 8,
-    OPTION_NEED = 1 << 9,
-    OPTION_MAN = 1 << 10,
-    OPTION_BASH_COMPLETION = 1 << 11,
-    OPTION_FORCE_REBUILD = 1 << 12,
-    OPTION_STATS = 1 << 13,
-    OPTION_ONCE = 1 << 14,
-    OPTION_INTERVAL = 1 << 15,
-    OPTION_RANK = 1 << 16,
-    OPTION_RANKS = 1 << 17,
-    OPTION_LAUNCH = 1 << 18,
-    OPTION_ALONE = 1 << 19,
-    OPTION_DEADLINE = 1 << 20,
-    OPTION_FULL = 1 << 21,
-    OPTION_NAMES = 1 << 22,
-    OPTION_TO = 1 << 23,
-    OPTION_ONLY = 1 << 24,
-    OPTION_RENAME = 1 << 25,
-    OPTION_CAST = 1 << 26,
-    OPTION_DROP = 1 << 27,
-    OPTION_SHARD_SIZE = 1 << 28,
-    OPTION_DRY_CONVERT = 1 << 29,
-    OPTION_TRANSPOSE = 1 << 30,
-    OPTION_GROUP = OPTION_RANK | OPTION_RANKS | OPTION_LAUNCH | OPTION_ALONE | OPTION_DEADLINE
-} option_id;
+typedef uint64_t option_id;
+
+#define OPTION_HELP            ((option_id)1 << 0)
+#define OPTION_JSON            ((option_id)1 << 1)
+#define OPTION_NO_PROGRESS     ((option_id)1 << 2)
+#define OPTION_ALL             ((option_id)1 << 3)
+#define OPTION_STRUCTURE       ((option_id)1 << 4)
+#define OPTION_EDGE            ((option_id)1 << 5)
+#define OPTION_FORCE           ((option_id)1 << 6)
+#define OPTION_DRY_RUN         ((option_id)1 << 7)
+#define OPTION_WAIT            ((option_id)1 << 8)
+#define OPTION_NEED            ((option_id)1 << 9)
+#define OPTION_MAN             ((option_id)1 << 10)
+#define OPTION_BASH_COMPLETION ((option_id)1 << 11)
+#define OPTION_FORCE_REBUILD   ((option_id)1 << 12)
+#define OPTION_STATS           ((option_id)1 << 13)
+#define OPTION_ONCE            ((option_id)1 << 14)
+#define OPTION_INTERVAL        ((option_id)1 << 15)
+#define OPTION_RANK            ((option_id)1 << 16)
+#define OPTION_RANKS           ((option_id)1 << 17)
+#define OPTION_LAUNCH          ((option_id)1 << 18)
+#define OPTION_ALONE           ((option_id)1 << 19)
+#define OPTION_DEADLINE        ((option_id)1 << 20)
+#define OPTION_FULL            ((option_id)1 << 21)
+#define OPTION_NAMES           ((option_id)1 << 22)
+#define OPTION_TO              ((option_id)1 << 23)
+#define OPTION_ONLY            ((option_id)1 << 24)
+#define OPTION_RENAME          ((option_id)1 << 25)
+#define OPTION_CAST            ((option_id)1 << 26)
+#define OPTION_DROP            ((option_id)1 << 27)
+#define OPTION_SHARD_SIZE      ((option_id)1 << 28)
+#define OPTION_DRY_CONVERT     ((option_id)1 << 29)
+#define OPTION_TRANSPOSE       ((option_id)1 << 30)
+#define OPTION_MODEL           ((option_id)1 << 31)
+#define OPTION_EVERY           ((option_id)1 << 32)
+#define OPTION_MTBF            ((option_id)1 << 33)
+#define OPTION_BUDGET          ((option_id)1 << 34)
+#define OPTION_READ_ONLY       ((option_id)1 << 35)
+#define OPTION_NO_PROBE        ((option_id)1 << 36)
+#define OPTION_VERIFY          ((option_id)1 << 37)
+#define OPTION_IGNORE          ((option_id)1 << 38)
+
+#define OPTION_GROUP (OPTION_RANK | OPTION_RANKS | OPTION_LAUNCH | OPTION_ALONE | OPTION_DEADLINE)
+#define OPTION_DOCTOR                                                                              \
+    (OPTION_MODEL | OPTION_EVERY | OPTION_MTBF | OPTION_BUDGET | OPTION_READ_ONLY |                \
+     OPTION_NO_PROBE | OPTION_VERIFY | OPTION_IGNORE)
 
 typedef struct option_spec {
     const char *name;  /* without the dashes */
@@ -74,14 +86,14 @@ typedef struct example {
 } example;
 
 #define MAX_OPERANDS 3
-#define MAX_EXAMPLES 5
+#define MAX_EXAMPLES 6
 
 typedef struct verb {
     const char *name;
     const char *summary;     /* half a line, no capital, no full stop */
     const char *description; /* paragraphs, separated by '\n' */
     operand operands[MAX_OPERANDS];
-    unsigned options; /* bits of option_id */
+    option_id options; /* a set of them */
     example examples[MAX_EXAMPLES];
     const char *failed;    /* what EXIT_FAILED means here; NULL: the usual */
     const char *different; /* what EXIT_DIFFERENT means here; NULL: the usual */

@@ -2,6 +2,7 @@
 /* advice: what a report of pawl advises, in the words of this command line. */
 #include "advice.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { MAX_ADVICE = 16 }; /* options with their values; rename rules are not counted */
@@ -28,14 +29,19 @@ static int is_same(const pawl_remedy *a, const pawl_remedy *b) {
     return strcmp(a->option, b->option) == 0 && a->policy == b->policy;
 }
 
-static void print_remedy(FILE *to, const char *before, const pawl_remedy *remedy) {
-    fprintf(to, "%s%s%s%s", before, remedy->before ? remedy->before : "",
-            remedy->before ? " and pass " : "pass ", option_of(remedy));
+static void print_option(FILE *to, const pawl_remedy *remedy) {
+    fprintf(to, "%s", option_of(remedy));
     if (remedy->from) {
         fprintf(to, " %s=%s", remedy->from, remedy->to);
     } else if (remedy->policy != PAWL_POLICY_DEFAULT) {
         fprintf(to, "=%s", remedy->value);
     }
+}
+
+static void print_remedy(FILE *to, const char *before, const pawl_remedy *remedy) {
+    fprintf(to, "%s%s%s", before, remedy->before ? remedy->before : "",
+            remedy->before ? " and pass " : "pass ");
+    print_option(to, remedy);
     fprintf(to, "%s%s\n", remedy->effect ? " to " : "", remedy->effect ? remedy->effect : "");
 }
 
@@ -76,4 +82,27 @@ int advice_print(FILE *to, const char *before, const pawl_report *report, pawl_s
         count += print_item(to, before, item, printed, &known);
     }
     return count;
+}
+
+void advice_print_together(FILE *to, const char *before, const pawl_report *report) {
+    const pawl_report_advice *next = pawl_report_next(report);
+    if (!next || next->remedy_count == 0 || next->remain < 0) {
+        return; /* nothing was tried, or other ranks have states that nobody asked */
+    }
+    for (size_t i = 0; i < next->remedy_count; i++) {
+        if (!option_of(next->remedies[i])) {
+            return;
+        }
+    }
+    fprintf(to, "%swith ", before);
+    for (size_t i = 0; i < next->remedy_count; i++) {
+        fprintf(to, "%s", i == 0 ? "" : i + 1 < next->remedy_count ? ", " : " and ");
+        print_option(to, next->remedies[i]);
+    }
+    if (next->remain == 0) {
+        fprintf(to, " it resumes\n");
+    } else {
+        fprintf(to, " %" PRId64 " difference%s\n", next->remain,
+                next->remain == 1 ? " remains" : "s remain");
+    }
 }

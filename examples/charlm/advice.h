@@ -13,5 +13,7 @@
  * prints the condition under which they are right.
  */
 int advice_print(FILE *to, const char *before, const pawl_report *report, pawl_severity severity);
+/* Prints a line with all options that pawl has tried together, and what they leave, if it has. */
+void advice_print_together(FILE *to, const char *before, const pawl_report *report);
 
 #endif

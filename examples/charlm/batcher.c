@@ -94,6 +94,14 @@ void batch_describe(const struct batch *batch, struct batch_entries *entries) {
     entries->inputs_shape[0] = batch->total;
     entries->inputs_shape[1] = batch->context;
     entries->targets_shape[0] = batch->total;
-    entries->array[0] = (pawl_array){"inputs", PAWL_U8, 2, entries->inputs_shape, batch->inputs};
-    entries->array[1] = (pawl_array){"targets", PAWL_U8, 1, entries->targets_shape, batch->targets};
+    entries->array[0] = (pawl_array){.name = "inputs",
+                                     .dtype = PAWL_U8,
+                                     .ndim = 2,
+                                     .shape = entries->inputs_shape,
+                                     .data = batch->inputs};
+    entries->array[1] = (pawl_array){.name = "targets",
+                                     .dtype = PAWL_U8,
+                                     .ndim = 1,
+                                     .shape = entries->targets_shape,
+                                     .data = batch->targets};
 }

@@ -125,7 +125,11 @@ static pawl_array rows_of(const struct optimizer *optimizer, size_t variable,
                           const float *elements) {
     const struct variable *of = &optimizer->variables[variable];
     const struct shard *shard = &optimizer->shards[variable];
-    return (pawl_array){of->name, PAWL_F32, of->ndim, shard->shape, elements + shard->first};
+    return (pawl_array){.name = of->name,
+                        .dtype = PAWL_F32,
+                        .ndim = of->ndim,
+                        .shape = shard->shape,
+                        .data = elements + shard->first};
 }
 
 pawl_array optimizer_gradient(const struct optimizer *optimizer, size_t variable) {

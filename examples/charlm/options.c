@@ -11,7 +11,7 @@
 #include "die.h"
 #include "mistake.h"
 
-enum kind { TEXT, WORD, PAIR, WHOLE, NUMBER, FLAG };
+enum kind { TEXT, WORD, RENAME, WHOLE, NUMBER, FLAG };
 
 struct option_row {
     const char *name;
@@ -51,8 +51,8 @@ static const struct option_row ROWS[] = {
      "whose learning rate counts when they differ [checkpoint]"},
     {"per-rank", WORD, FIELD(per_rank), 0, "error|allow|caller",
      "random numbers of other ranks; caller: draw anew [error]"},
-    {"rename", PAIR, FIELD(rename), 0, "FROM=TO",
-     "what the checkpoint calls FROM is called TO here"},
+    {"rename", RENAME, FIELD(renames), 0, "FROM=TO",
+     "what the checkpoint calls FROM is called TO here; may be repeated"},
     {"mistake", WORD, FIELD(mistake), 0, MISTAKE_NAMES, "made on purpose, to see what is said"},
     {"report-every", WHOLE, FIELD(report_every), 1, "N", "steps between lines of output [20]"},
     {"digests", FLAG, FIELD(digests), 0, "", "print a digest of what is saved and restored"},
@@ -107,14 +107,16 @@ static const char *read_word(const struct option_row *row, const char *word) {
     return word;
 }
 
-static void read_pair(const struct option_row *row, const char *pair[2], char *word) {
+static void read_rename(const struct option_row *row, struct option_renames *to, char *word) {
     size_t length = strcspn(word, "=");
     if (length == 0 || word[length] == '\0' || word[length + 1] == '\0') {
         die(2, "--%s %s: %s is needed", row->name, word, row->word);
     }
+    if (to->count == MAX_RENAMES) {
+        die(2, "--%s %s: there are %d of them already", row->name, word, MAX_RENAMES);
+    }
     word[length] = '\0';
-    pair[0] = word;
-    pair[1] = word + length + 1;
+    to->rules[to->count++] = (pawl_rename){word, word + length + 1};
 }
 
 static double read_number(const struct option_row *row, const char *word) {
@@ -135,8 +137,8 @@ static void set_field(struct options *options, const struct option_row *row, cha
     case WORD:
         *(const char **)field = read_word(row, word);
         break;
-    case PAIR:
-        read_pair(row, field, word);
+    case RENAME:
+        read_rename(row, field, word);
         break;
     case WHOLE:
         *(int64_t *)field = read_whole(row, word);

@@ -6,6 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <pawl/restore.h>
+
+enum { MAX_RENAMES = 64 };
+
+/* In the order in which they were given. */
+struct option_renames {
+    pawl_rename rules[MAX_RENAMES];
+    size_t count;
+};
+
 struct options {
     const char *run; /* directory of the checkpoints */
     int64_t steps, save_every, keep;
@@ -19,8 +29,8 @@ struct options {
     int model_only;
     /* Policies: "error", "allow", ... */
     const char *missing, *unexpected, *cast, *hyperparameter, *per_rank;
-    const char *rename[2]; /* from and to, or NULL */
-    const char *mistake;   /* or NULL */
+    struct option_renames renames;
+    const char *mistake; /* or NULL */
     int64_t report_every;
     int digests;
     const char *events; /* or NULL */

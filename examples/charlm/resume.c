@@ -30,8 +30,7 @@ static pawl_policy policy(const char *word) {
 }
 
 /* Without options of ours, whatever differs is an error: the command line has to ask for less. */
-static pawl_restore_options restore_options(const struct options *options, pawl_rename *rename) {
-    *rename = (pawl_rename){options->rename[0], options->rename[1]};
+static pawl_restore_options restore_options(const struct options *options) {
     return (pawl_restore_options){
         .struct_size = sizeof(pawl_restore_options),
         .missing = policy(options->missing),
@@ -40,9 +39,9 @@ static pawl_restore_options restore_options(const struct options *options, pawl_
         .hyperparameter = policy(options->hyperparameter),
         .per_rank = policy(options->per_rank),
         .model_only = options->model_only,
-        .renames = rename,
-        .rename_count = rename->from ? 1 : 0,
-        .rename_size = sizeof *rename,
+        .renames = options->renames.rules,
+        .rename_count = options->renames.count,
+        .rename_size = sizeof *options->renames.rules,
     };
 }
 
@@ -136,6 +135,7 @@ static void print_mismatch(struct trainer *trainer, const pawl_report *report, p
     fprintf(stderr, "charlm: %.*s\n", next ? (int)(next - text) : (int)strlen(text), text);
     (void)advice_print(stderr, "  next:     ", report, PAWL_SEVERITY_NOTE); /* renamed? */
     (void)advice_print(stderr, "  next:     ", report, PAWL_SEVERITY_ERROR);
+    advice_print_together(stderr, "            ", report);
     trainer->is_logged = 1;
 }
 
@@ -179,8 +179,7 @@ static pawl_status begin_with(struct trainer *trainer, const char *other_run, pa
     if (status != PAWL_OK) {
         return status;
     }
-    pawl_rename rename;
-    const pawl_restore_options options = restore_options(trainer->options, &rename);
+    const pawl_restore_options options = restore_options(trainer->options);
     pawl_report *report = NULL;
     double before = seconds_now();
     status = pawl_checkpoint_restore(checkpoint, trainer->state, &options, &report, err);
@@ -212,8 +211,7 @@ static pawl_status begin_anew(struct trainer *trainer, pawl_error *err) {
 }
 
 pawl_status resume(struct trainer *trainer, pawl_error *err) {
-    pawl_rename rename;
-    const pawl_restore_options options = restore_options(trainer->options, &rename);
+    const pawl_restore_options options = restore_options(trainer->options);
     pawl_report *report = NULL;
     double before = seconds_now();
     pawl_status status = pawl_restore(trainer->run, trainer->state, &options, &report, err);

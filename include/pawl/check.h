@@ -20,6 +20,9 @@ typedef struct pawl_array {
     int ndim;
     const int64_t *shape;
     const void *data; /* gradients: searched for NaN and infinity; batches: may be NULL */
+    /* What it is, where it is no array of one dtype and shape: "text", "ragged", "sparse". Such an
+     * entry is refused by this word, and the rest of it is not looked at [NULL: it is an array] */
+    const char *instead;
 } pawl_array;
 
 typedef struct pawl_batch_check pawl_batch_check;
@@ -32,6 +35,7 @@ PAWL_API void pawl_batch_check_free(pawl_batch_check *check);
  * Compares a batch with the first one: same entries, dtypes, numbers of dimensions and shapes.
  * PAWL_EMISMATCH names entry, batch number (from 0) and both sides, and says what to do: drop or
  * pad the remainder (J01), or mend the input (J02). F64 entries are refused in the first batch.
+ * PAWL_EUSAGE names an entry that is no array of one dtype and shape, and says what it is (J02).
  */
 PAWL_API pawl_status pawl_batch_check_next(pawl_batch_check *check, const pawl_array *entries,
                                            size_t count, size_t array_size, pawl_error *err)

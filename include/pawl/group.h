@@ -72,7 +72,8 @@ typedef struct pawl_group_found {
 
 /*
  * Finds rank and world size in an environment: `environment` is an array of "NAME=value" that ends
- * with NULL, such as environ. Looks, in this order, for torchrun, Slurm, Open MPI, PMIx, PMI
+ * with NULL, such as environ. Looks, in this order, for torchrun, TF_CONFIG (of TensorFlow:
+ * the chief, then the workers; not with parameter servers), Slurm, Open MPI, PMIx, PMI
  * (MPICH, Intel MPI, Cray), MVAPICH, PALS, JSM, Flux, and Kubernetes' indexed jobs. Variables that
  * a scheduler sets in a shell that it did not launch as a rank (an interactive allocation) are
  * ignored. PAWL_EMISMATCH names two sources that disagree, PAWL_EUSAGE a variable that is negative

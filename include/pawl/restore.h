@@ -106,7 +106,7 @@ typedef enum pawl_difference {
                                      that match may be of different ones. ERROR: the rules give two
                                      entries one name */
     PAWL_DIFF_OPTIMIZER = 6,      /* R06 another class of optimizer */
-    PAWL_DIFF_SLOT = 7,           /* R06 a slot is missing, extra, or not as it was saved */
+    PAWL_DIFF_SLOT = 7,           /* R06 a slot is missing, extra, of another shape or dtype */
     PAWL_DIFF_HYPERPARAMETER = 8, /* R07 */
     PAWL_DIFF_KIND = 9,           /* tensor against value, string against number */
     PAWL_DIFF_BATCH = 10,         /* J06 */
@@ -129,9 +129,18 @@ typedef struct pawl_remedy {
     const char *to;
     const char *before; /* what must be done as well: "take the entry out of the state", or NULL */
     const char *effect; /* what it does: "keep the state's value"; renames: NULL */
+    /* How many errors are left where it is asked for, wherever it is offered, and nothing else; of
+     * RENAMED, together with that difference's other remedies. -1: not tried */
+    int64_t remain;
 } pawl_remedy;
 
 /*
+ * Advice is proven. Where a restore is refused, each remedy has been tried on the same checkpoint
+ * and state, without reading a tensor: it is offered only if with it the difference is gone and no
+ * other comes instead. `model_only` is offered only where the model's own entries have no
+ * difference that no option allows, and nothing is offered that ends in a restore of nothing. With
+ * a group each rank tries what concerns its own state, and what would remain is not known.
+ *
  * One difference, as data. Text lives as long as the report. `text` is `description` followed by
  * the next step in the words of this interface; a command line or another language makes its own
  * words of `change` and `remedies`.
@@ -156,7 +165,18 @@ typedef struct pawl_report_item {
     size_t remedy_count;
     const char *saved_as; /* the entry's name in the checkpoint, if a rename rule changed it; for
                              RENAMED, an ERROR: the other entry that becomes other_name; or NULL */
+    int64_t
+        remains; /* 1: an error that is left where all is asked for that pawl_report_next says */
 } pawl_report_item;
+
+/* What was tried together: the rename rules that are suggested as a NOTE, unless of one entry with
+ * another last component, and the options that allow what is an error then. */
+typedef struct pawl_report_advice {
+    size_t struct_size;
+    const pawl_remedy *const *remedies; /* rules first; none has `before` */
+    size_t remedy_count;
+    int64_t remain; /* errors that are left: 0: it restores. -1: not known, as with a group */
+} pawl_report_advice;
 
 typedef struct pawl_report pawl_report;
 
@@ -166,6 +186,9 @@ PAWL_API void pawl_report_free(pawl_report *report); /* NULL is fine */
 PAWL_API size_t pawl_report_count(const pawl_report *report);
 /* NULL: there is no such item. */
 PAWL_API const pawl_report_item *pawl_report_get(const pawl_report *report, size_t i);
+/* NULL: nothing was tried, for the restore was not refused. Lives as long as the report. The `next`
+ * part of the error says the same. */
+PAWL_API const pawl_report_advice *pawl_report_next(const pawl_report *report);
 /* The step restored (or matched), or -1 when none was chosen. */
 PAWL_API int64_t pawl_report_step(const pawl_report *report);
 /* R13: how many entries were restored, kept as the caller had them, left out of the checkpoint's,

@@ -17,19 +17,19 @@ from ._check import BatchCheck, check_data_position, check_gradients
 from ._checkpoint import (
     Checkpoint,
     Event,
-    Finding,
     Problem,
     StepInfo,
     StoredTensor,
     Verification,
-    doctor,
     events,
     ls,
     open,
     verify,
 )
 from ._convert import Conversion, Converted, convert, formats
+from ._dataset import check_dataset
 from ._diff import Comparison, Difference, Distances, diff
+from ._doctor import Finding, Findings, doctor
 from ._entry import Entry
 from ._error import (
     Busy,
@@ -52,7 +52,7 @@ from ._error import (
 from ._group import Discovered, Group, discover
 from ._library import lib as _lib
 from ._memory import Array
-from ._report import Item, Remedy, Report
+from ._report import Advice, Item, Remedy, Report
 from ._run import Leftover, Run, SaveStats, preempted, unwatch_preemption, watch_preemption
 from ._state import Box, State, Tensor
 from ._survey import Found, Survey, survey
@@ -61,6 +61,7 @@ from ._survey import Found, Survey, survey
 __version__: str = _lib.pawl_version().decode()
 
 __all__ = [
+    "Advice",
     "Array",
     "BatchCheck",
     "Box",
@@ -78,6 +79,7 @@ __all__ = [
     "Error",
     "Event",
     "Finding",
+    "Findings",
     "Found",
     "Group",
     "InternalError",
@@ -106,6 +108,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "check_data_position",
+    "check_dataset",
     "check_gradients",
     "convert",
     "diff",

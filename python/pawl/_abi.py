@@ -13,6 +13,7 @@ from typing import Any
 
 from ._enums import Difference as Difference
 from ._enums import DiffKind as DiffKind
+from ._enums import DoctorPart as DoctorPart
 from ._enums import Dtype as Dtype
 from ._enums import ErrorPart as ErrorPart
 from ._enums import EventKind as EventKind
@@ -256,6 +257,7 @@ class Remedy(Struct):
         ("to", c_char_p),
         ("before", c_char_p),
         ("effect", c_char_p),
+        ("remain", c_int64),
     ]
 
 
@@ -276,6 +278,16 @@ class ReportItem(Struct):
         ("remedies", POINTER(POINTER(Remedy))),
         ("remedy_count", c_size_t),
         ("saved_as", c_char_p),
+        ("remains", c_int64),
+    ]
+
+
+class ReportAdvice(Struct):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("remedies", POINTER(POINTER(Remedy))),
+        ("remedy_count", c_size_t),
+        ("remain", c_int64),
     ]
 
 
@@ -563,6 +575,9 @@ class Finding(Struct):
         ("severity", c_int),
         ("text", c_char_p),
         ("next", c_char_p),
+        ("evidence", c_char_p),
+        ("command", c_char_p),
+        ("part", c_char_p),
     ]
 
 
@@ -573,6 +588,7 @@ class Array(ctypes.Structure):
         ("ndim", c_int),
         ("shape", POINTER(c_int64)),
         ("data", c_void_p),
+        ("instead", c_char_p),
     ]
 
 
@@ -586,6 +602,22 @@ class DoctorOptions(Struct):
         ("group", POINTER(Group)),
         ("group_deadline_s", c_double),
         ("storage", c_void_p),
+        ("parts", c_int64),
+        ("read_only", c_int64),
+        ("answer_s", c_double),
+        ("verify_s", c_double),
+        ("every_s", c_double),
+        ("mtbf_s", c_double),
+        ("budget_bytes", c_uint64),
+        ("ranks", c_int64),
+        ("environment", POINTER(c_char_p)),
+        ("step", POINTER(c_int64)),
+        ("model", c_char_p),
+        ("model_step", POINTER(c_int64)),
+        ("state", c_void_p),
+        ("restore", POINTER(RestoreOptions)),
+        ("report", POINTER(c_void_p)),
+        ("stop", STOP_FUNCTION),
     ]
 
 
@@ -607,6 +639,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "pawl_rename": Rename,
     "pawl_restore_options": RestoreOptions,
     "pawl_remedy": Remedy,
+    "pawl_report_advice": ReportAdvice,
     "pawl_report_item": ReportItem,
     "pawl_report_counts": ReportCounts,
     "pawl_step_info": StepInfo,

@@ -14,12 +14,12 @@ from types import EllipsisType, TracebackType
 from typing import Any
 
 from . import _abi
-from ._abi import Dtype, EventKind, Kind, Severity, Status, StepStatus
+from ._abi import Dtype, EventKind, Kind, Status, StepStatus
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
 from ._group import Group, calling
-from ._handle import Handle, fill_options, path_bytes, text_bytes, whole_number
+from ._handle import Handle, path_bytes, text_bytes, whole_number
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._progress import Progress, shown
@@ -612,48 +612,3 @@ def events(path: Path) -> Iterator[Event]:
             )
     finally:
         lib.pawl_events_close(pointer)
-
-
-# ---- doctor --------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """What the doctor found.
-
-    Attributes:
-        id: of the catalogue of failures: "P02", "S06", ...; "ok" for what is fine.
-        severity: "note", "warning" or "error".
-        text: one sentence.
-        next: what to do, or None.
-    """
-
-    id: str
-    severity: str
-    text: str
-    next: str | None
-
-
-def doctor(path: Path, *, need_bytes: int = 0) -> list[Finding]:
-    """Explains whether a run can be saved at `path`, and leaves nothing behind.
-
-    Args:
-        path: where the run is or would be.
-        need_bytes: size of a future checkpoint [that of the newest one].
-    """
-    found: list[Finding] = []
-    with Callbacks() as callbacks:
-
-        def each(finding: Any) -> None:
-            it = finding.contents
-            found.append(
-                Finding(decode(it.id) or "", Severity(it.severity).name.lower(), decode(it.text) or "", decode(it.next))
-            )
-
-        options = _abi.DoctorOptions()
-        fill_options(options, {"need_bytes": need_bytes})
-        tell = _abi.FINDING_FUNCTION(callbacks.kept(1, each))
-        status = lib.pawl_doctor(path_bytes(path), ctypes.byref(options), tell, None, None, error_handle())
-        callbacks.raise_kept()
-    check(status)
-    return found

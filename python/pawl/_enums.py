@@ -173,6 +173,16 @@ class Severity(Number):
     ERROR = 3
 
 
+class DoctorPart(Number):
+    """``pawl_doctor_part``: what the doctor looks at; a set is their sum."""
+
+    PATH = 1
+    PROBE = 2
+    CHECKPOINT = 4
+    ENVIRONMENT = 8
+    ALL = 15
+
+
 class DiffKind(Number):
     """``pawl_diff_kind``."""
 

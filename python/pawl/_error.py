@@ -198,25 +198,55 @@ _CALLS = {
     "pawl_save": "Run.save()",
     "pawl_save_final": "Run.save_final()",
     "pawl_wait": "Run.wait()",
+    "pawl_meet": "Run.meet()",
     "pawl_checkpoint_open": "pawl.open()",
+    "pawl_checkpoint_read": "Checkpoint[name][...]",
+    "pawl_checkpoint_read_rank": "Checkpoint.read_rank()",
     "pawl_checkpoint_restore": "Checkpoint.restore()",
+    "pawl_group": "pawl.Group",
+    "pawl_restore_options": "the arguments of Run.restore()",
+    "pawl_run_options": "the arguments of pawl.Run",
+    "pawl_save_options": "the arguments of Run.save()",
+    "pawl_state_add_tensor": "State[name] = ...",
+    "PAWL_IO_AUTO": "io='auto'",
     "PAWL_ON_BUSY_WAIT": "on_busy='wait'",
+    "PAWL_ROLE_SLOT": "'slot'",
 }
 
 
 #: Of advice alone, and not what is part of a path: users' names may be those of calls.
 _CALL = re.compile(r"(?<![\w/.-])(?:pawl_[a-z_]+|PAWL_[A-Z_]+)(?![\w/-])")
 _ADVICE = re.compile(r"^  (?:safe|next): .*$", re.MULTILINE)
+#: An option as C sets it, a rename as C lists it, and where C's declarations are.
+_SET = re.compile(r"\bset options\.([a-z_]+) = (?:PAWL_POLICY_([A-Z]+)|([01]))(?!\w)")
+_RENAMES = re.compile(r'\badd ((?:\{"[^"]*", "[^"]*"\}(?:, )?)+)(.*?) to options\.renames\b')
+_RENAME = re.compile(r'\{("[^"]*"), ("[^"]*")\}')
+_OPTION = re.compile(r"(?<![\w/.\"'-])options\.([a-z_]+)")
+_HEADER = re.compile(r"(?<=[a-z]) in pawl/[a-z]+\.h(?!\w)")
 
 
-def _in_python(text: str | None) -> str | None:
-    """Advice with the names of this package's own calls."""
-    return text and _CALL.sub(lambda call: _CALLS.get(call.group(), call.group()), text)
+def _argument(found: re.Match[str]) -> str:
+    option, policy, number = found.groups()
+    return f"pass {option}=" + (f"'{policy.lower()}'" if policy else str(number == "1"))
+
+
+def _renames(found: re.Match[str]) -> str:
+    rules = ", ".join(f"{a[1:-1]!r}: {b[1:-1]!r}" for a, b in _RENAME.findall(found[1]))
+    return f"pass renames={{{rules}}}{found[2]}"
+
+
+def in_python(text: str | None) -> str | None:
+    """Advice with the names of this package's own calls and arguments."""
+    if not text:
+        return text
+    text = _OPTION.sub(r"\1", _RENAMES.sub(_renames, _SET.sub(_argument, text)))
+    named = _CALL.sub(lambda call: _CALLS.get(call.group(), call.group()), text)
+    return named if named == text else _HEADER.sub("", named)
 
 
 def log_text(text: bytes) -> str:
     """What the library logs, its advice with the names of this package's own calls."""
-    return _ADVICE.sub(lambda line: _in_python(line.group()) or "", decode(text) or "")
+    return _ADVICE.sub(lambda line: in_python(line.group()) or "", decode(text) or "")
 
 
 def _part(handle: ctypes.c_void_p, part: ErrorPart) -> str | None:
@@ -241,8 +271,8 @@ def failure(status: int) -> Error:
     error.expected = _part(handle, ErrorPart.EXPECTED)
     error.found = _part(handle, ErrorPart.FOUND)
     error.system = _part(handle, ErrorPart.SYSTEM)
-    error.safe = _in_python(_part(handle, ErrorPart.SAFE))
-    error.next = _in_python(_part(handle, ErrorPart.NEXT))
+    error.safe = in_python(_part(handle, ErrorPart.SAFE))
+    error.next = in_python(_part(handle, ErrorPart.NEXT))
     error.errno = lib.pawl_error_errno(handle) or None
     step = lib.pawl_error_step(handle)
     error.step = None if step < 0 else step

@@ -176,8 +176,8 @@ class Discovered:
 def discover(environ: Mapping[str, str] | None = None) -> Discovered:
     """Finds rank and world size in an environment [that of this process].
 
-    Looks for torchrun, Slurm, Open MPI, PMIx, PMI (MPICH, Intel MPI, Cray), MVAPICH, PALS, JSM, Flux and
-    Kubernetes' indexed jobs.
+    Looks for torchrun, TF_CONFIG (of TensorFlow), Slurm, Open MPI, PMIx, PMI (MPICH, Intel MPI, Cray), MVAPICH,
+    PALS, JSM, Flux and Kubernetes' indexed jobs.
 
     Raises:
         Mismatch: two sources disagree.

@@ -69,6 +69,7 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {
     "pawl_report_step": (c_int64, [_HANDLE]),
     "pawl_report_totals": (_STATUS, [_HANDLE, POINTER(_abi.ReportCounts), _HANDLE]),
     "pawl_report_json": (_TEXT, [_HANDLE]),
+    "pawl_report_next": (POINTER(_abi.ReportAdvice), [_HANDLE]),
     "pawl_diff_kind_name": (_TEXT, [c_int]),
     "pawl_convert_formats": (_TEXT, []),
     "pawl_survey_free": (None, [_HANDLE]),

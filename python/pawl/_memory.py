@@ -8,6 +8,7 @@ mmap, JAX on CPU) or ``__dlpack__`` (PyTorch, CuPy, TensorFlow, JAX) will do. No
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import sys
 from typing import Any, NamedTuple, Protocol
@@ -98,6 +99,7 @@ _DLPACK_OF = {dtype: code for code, dtype in _OF_DLPACK.items()}
 _COMPLEX128 = ("c16", "Zd", (5, 128))
 
 
+@functools.cache
 def dtype_bits(dtype: Dtype) -> int:
     """Bits of one element: 4 to 64."""
     bits: int = lib.pawl_dtype_bits(dtype)
@@ -166,12 +168,29 @@ def _dense(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+#: Names of types of elements, by the type, which take NumPy longer than all else that is asked of an array.
+_names: dict[Any, str] = {}
+_MAX_NAMES = 64
+
+
+def _name_of(dtype: Any) -> str:
+    try:
+        return _names[dtype]
+    except TypeError:  # it has no hash
+        return str(dtype)
+    except KeyError:
+        named = str(dtype)
+    if len(_names) < _MAX_NAMES:
+        _names[dtype] = named
+    return named
+
+
 def _of_array_interface(name: str, array: Any, interface: dict[str, Any]) -> Memory:
     typestr = interface["typestr"]
     order, kind = typestr[0], typestr[1:]
     if order == (">" if sys.byteorder == "little" else "<"):
         raise _refuse(name, f"its elements ({typestr}) are not in this machine's byte order; convert it first")
-    named = str(getattr(array, "dtype", ""))
+    named = _name_of(getattr(array, "dtype", ""))
     parts = kind in _COMPLEX128
     dtype = Dtype.F64 if parts else _OF_NAME.get(named) or _OF_TYPESTR.get(kind)
     if dtype is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import functools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,6 +91,7 @@ def require_state(state: object) -> None:
         raise TypeError(f"a pawl.State is saved and restored, not {type(state).__name__}: pawl.State({{name: array}})")
 
 
+@functools.lru_cache(maxsize=256)
 def role_of(name: str) -> Role:
     """The role of that name: "model", "slot", "hyperparameter", "data_position", ..."""
     try:
@@ -166,7 +168,8 @@ class _Described:
         out.slot = None if tensor.slot is None else text_bytes("the slot's name", tensor.slot)
         out.replicated = tensor.replicated
         out.copied = tensor.copied
-        fill_options(out, {"replica": tensor.replica, "replica_count": tensor.replica_count})
+        if tensor.replica or tensor.replica_count:
+            fill_options(out, {"replica": tensor.replica, "replica_count": tensor.replica_count})
         self.owners[name] = (tensor.array, memories)
 
 

@@ -131,6 +131,11 @@ static pawl_status check_batch_array(const pawl_batch_check *c, const pawl_array
         return error_set(err, PAWL_EUSAGE, "batch %llu has an entry without a name",
                          (unsigned long long)c->batches);
     }
+    if (a->instead != NULL) {
+        char what[128];
+        snprintf(what, sizeof(what), "is %.100s", a->instead);
+        return no_array(c, a->name, what, err);
+    }
     if (pawl_dtype_name(a->dtype) == NULL) {
         return no_array(c, a->name, "has no dtype: it may be text, or ragged", err);
     }

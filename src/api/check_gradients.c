@@ -121,6 +121,11 @@ static pawl_status check_pair_array(const pawl_array *a, const char *what, size_
     if (a->name == NULL || a->name[0] == '\0') {
         return error_set(err, PAWL_EUSAGE, "%s %zu has no name", what, i);
     }
+    if (a->instead != NULL) {
+        error_set(err, PAWL_EUSAGE, "%s `%s` is %.100s, no array", what, a->name, a->instead);
+        error_entry(err, a->name);
+        return PAWL_EUSAGE;
+    }
     if (a->ndim > 0 && a->shape == NULL) {
         error_set(err, PAWL_EUSAGE, "%s `%s` has no shape", what, a->name);
         error_entry(err, a->name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/kernel: what the kernel tells of this process, in files. Private to this folder, and used by
- * its tests. */
+/* base/kernel: what the kernel tells of this process, in files. For this folder, its
+ * tests, and src/doctor. */
 #ifndef BASE_KERNEL_H
 #define BASE_KERNEL_H
 

@@ -127,6 +127,11 @@ pawl_status checkpoint_view_bytes(pawl_view *v, uint64_t offset, uint64_t n, con
 pawl_status checkpoint_restore(pawl_checkpoint *c, pawl_state *state,
                                const pawl_restore_options *options, int rank, int world_size,
                                pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
+/* What a restore of this state would report, and as what it would fail: reads no tensor, and writes
+ * to none, so that those of the state need no memory. */
+pawl_status checkpoint_match(pawl_checkpoint *c, pawl_state *state,
+                             const pawl_restore_options *options, int rank, int world_size,
+                             pawl_report **report, pawl_error *err) PAWL_MUST_CHECK;
 pawl_status checkpoint_verify(pawl_checkpoint *c, const pawl_verify_options *options,
                               pawl_verify_result *result, pawl_error *err) PAWL_MUST_CHECK;
 

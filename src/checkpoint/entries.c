@@ -61,8 +61,19 @@ static pawl_status source_next(void *context, const record_entry **out, pawl_err
     return entries_next_record(context, out, err);
 }
 
+static pawl_status source_again(void *context, pawl_error *err) {
+    pawl_entries *walk = context;
+    (void)err;
+    if (walk->at != NULL) {
+        walk->at->of->ops->end(walk->at);
+        walk->at = NULL;
+    }
+    walk->last[0] = '\0';
+    return PAWL_OK;
+}
+
 entry_source entries_source(pawl_entries *walk) {
-    return (entry_source){.context = walk, .next = source_next};
+    return (entry_source){.context = walk, .next = source_next, .again = source_again};
 }
 
 process_id entries_process(const pawl_entries *walk) {

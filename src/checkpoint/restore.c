@@ -95,13 +95,20 @@ static pawl_status next_asking(void *context, const record_entry **out, pawl_err
     return w->of.next(w->of.context, out, err);
 }
 
+static pawl_status again_asking(void *context, pawl_error *err) {
+    asking_walk *w = context;
+    return w->of.again(w->of.context, err);
+}
+
 static pawl_status match_entries(candidate *a, pawl_error *err) {
     restoration *all = a->all;
     CLEANUP(entries_free_pointer) pawl_entries *walk = NULL;
     TRY(restore_supply(a, err));
     TRY(state_snapshot_take(all->state, step_of(a->checkpoint), false, &a->snapshot, err));
     TRY(state_check_idle(all->state, a->snapshot, err)); /* promise 3 */
-    TRY(state_snapshot_check_writable(a->snapshot, err));
+    if (!all->only_match) {
+        TRY(state_snapshot_check_writable(a->snapshot, err));
+    }
     TRY(entries_open(a->checkpoint, "", &walk, err));
     const match_ranks ranks = {.rank = all->rank,
                                .world_size = all->world_size,
@@ -109,7 +116,7 @@ static pawl_status match_entries(candidate *a, pawl_error *err) {
                                .job = all->job,
                                .faults = all->compared ? &all->faults : NULL};
     asking_walk asking = {.all = all, .of = entries_source(walk)};
-    const entry_source entries = {.context = &asking, .next = next_asking};
+    const entry_source entries = {.context = &asking, .next = next_asking, .again = again_asking};
     return match_make(a->snapshot, entries, all->options, &ranks, all->report, &a->match, err);
 }
 
@@ -389,8 +396,7 @@ static pawl_status restore_values(candidate *a, pawl_error *err) {
     return PAWL_OK;
 }
 
-/* Bytes of the checkpoint in the wanted boxes; what is read may be more. */
-static uint64_t wanted_bytes(const candidate *a) {
+uint64_t restore_wanted_bytes(const candidate *a) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < a->match->pair_count; i++) {
         const match_pair *pair = &a->match->pairs[i];
@@ -405,7 +411,7 @@ static uint64_t wanted_bytes(const candidate *a) {
 static pawl_status read_matched(candidate *a, pawl_error *err) {
     TRY(plan_reads_make(a->match->pairs, a->match->pair_count, a->all->rank, &a->reads, err));
     TRY(note_touched(a, err));
-    report_counts(a->all->report)->bytes = wanted_bytes(a);
+    report_counts(a->all->report)->bytes = restore_wanted_bytes(a);
     TRY(read_tensors(a, err));
     return restore_values(a, err);
 }

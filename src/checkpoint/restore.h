@@ -38,8 +38,9 @@ typedef struct restoration {
     bool asked;
     const char **supplied;
     size_t supplied_count, supplied_capacity;
-    bool mixed;    /* this candidate would leave bytes of a newer one in place */
-    candidate now; /* the one that is being tried */
+    bool only_match; /* nothing will be read: tensors need no memory that can be written to */
+    bool mixed;      /* this candidate would leave bytes of a newer one in place */
+    candidate now;   /* the one that is being tried */
     arena memory;
 } restoration;
 
@@ -52,6 +53,8 @@ pawl_status restore_check_held(pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CH
 pawl_status restore_match(restoration *all, pawl_checkpoint *c, pawl_error *err) PAWL_MUST_CHECK;
 /* Reads what matched into the state. */
 pawl_status restore_read(restoration *all, pawl_error *err) PAWL_MUST_CHECK;
+/* Bytes of the checkpoint in the wanted boxes; what is read may be more. */
+uint64_t restore_wanted_bytes(const candidate *a);
 void restore_end_candidate(restoration *r);
 /* The step is damaged: the report of the next candidate will say so. */
 pawl_status restore_pass_over(restoration *all, int64_t step, const pawl_error *story,

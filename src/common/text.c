@@ -200,6 +200,19 @@ const char *text_double(char out[DOUBLE_CHARS], double v) {
     return out;
 }
 
+const char *text_single(char out[DOUBLE_CHARS], float v) {
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(out, DOUBLE_CHARS, "%.*g", digits, (double)v);
+        if (strtof(out, NULL) == v) {
+            break;
+        }
+    }
+    if (isfinite(v)) {
+        put_point(out);
+    }
+    return out;
+}
+
 static uint64_t round_to(uint64_t bytes, uint64_t step) {
     return bytes / step + (bytes % step >= step - step / 2);
 }

@@ -52,6 +52,8 @@ size_t text_decimal(char out[DECIMAL_DIGITS], uint64_t v);
  * not finite as printf has it. */
 #define DOUBLE_CHARS 48
 const char *text_double(char out[DOUBLE_CHARS], double v);
+/* The same of a number of 32 bits: few digits do. */
+const char *text_single(char out[DOUBLE_CHARS], float v);
 /* Are they the same text, or both NULL? */
 bool text_equal(const char *a, const char *b);
 /* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are

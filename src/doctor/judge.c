@@ -34,6 +34,15 @@ static const sight *sight_of_rank_0(const judging *j) {
     return &j->all->of[0];
 }
 
+/* What a rank lacks of its machine keeps it from nothing that is asked here. */
+static bool is_warning(const char *id) {
+    return id[0] == 'E' || strcmp(id, "S05") == 0;
+}
+
+static bool is_in_trouble(const sight *s) {
+    return s->trouble_id[0] != '\0' && !is_warning(s->trouble_id);
+}
+
 /* ---- choosing ranks ------------------------------------------------------------------------- */
 
 /* Chooses the ranks other than 0 that came and for which `is_it` holds. False: there are none. */
@@ -52,7 +61,7 @@ static bool works_elsewhere(const sight *zero, const sight *s) {
 }
 
 static bool lacks_the_place(const sight *zero, const sight *s) {
-    return zero->whole && !s->whole && s->trouble_id[0] == '\0' && zero->wrote;
+    return zero->whole && !s->whole && !is_in_trouble(s) && zero->wrote;
 }
 
 static bool has_the_place_alone(const sight *zero, const sight *s) {
@@ -60,15 +69,20 @@ static bool has_the_place_alone(const sight *zero, const sight *s) {
 }
 
 static bool sees_another(const sight *zero, const sight *s) {
-    return zero->wrote && zero->whole == s->whole && !s->saw && s->trouble_id[0] == '\0';
+    return zero->wrote && zero->whole == s->whole && !s->saw && !is_in_trouble(s);
 }
 
 static bool cannot_write(const sight *zero, const sight *s) {
-    return zero->wrote && s->saw && !s->wrote && s->trouble_id[0] == '\0';
+    return zero->wrote && s->saw && !s->wrote && !is_in_trouble(s);
+}
+
+static bool lacks_something(const sight *zero, const sight *s) {
+    (void)zero; /* which tells of its own machine itself */
+    return is_warning(s->trouble_id);
 }
 
 static bool has_trouble(const sight *zero, const sight *s) {
-    return s->trouble_id[0] != '\0' &&
+    return is_in_trouble(s) &&
            (strcmp(s->trouble, zero->trouble) != 0 || strcmp(s->place, zero->place) != 0);
 }
 
@@ -212,9 +226,10 @@ static void judge_writing(judging *j) {
     }
 }
 
-/* Tells the error of one rank, and which others have one with the same id. */
-static void judge_troubles(judging *j) {
-    if (!choose_ranks(j, has_trouble)) {
+/* Tells the error, or what is lacking, of one rank, and which others have one with the same id. */
+static void judge_troubles(judging *j, bool (*is_it)(const sight *zero, const sight *s),
+                           pawl_severity severity) {
+    if (!choose_ranks(j, is_it)) {
         return;
     }
     char ranks[512];
@@ -225,7 +240,7 @@ static void judge_troubles(judging *j) {
         j->chosen[r] = j->chosen[r] && strcmp(j->all->of[r].trouble_id, id) == 0;
     }
     ranks_on_hosts(j, ranks);
-    tell_of_ranks(j, id, PAWL_SEVERITY_ERROR, NULL, "on %s: %s", ranks, first->trouble);
+    tell_of_ranks(j, id, severity, NULL, "on %s: %s", ranks, first->trouble);
 }
 
 static int count_hosts(const sights *all) {
@@ -265,8 +280,9 @@ void sights_judge(const sights *all, sights_tell tell_each, void *context) {
     judge_existence(&j);
     judge_identity(&j);
     judge_writing(&j);
-    judge_troubles(&j);
+    judge_troubles(&j, has_trouble, PAWL_SEVERITY_ERROR);
     if (!j.told) {
         judge_success(&j);
     }
+    judge_troubles(&j, lacks_something, PAWL_SEVERITY_WARNING);
 }

@@ -4,6 +4,7 @@
 #include "presence/presence.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ", heartbeat 3 s ago"; "" where the storage keeps no times. */
 static const char *heartbeat_words(char out[48], const owner_sight *seen) {
@@ -14,12 +15,26 @@ static const char *heartbeat_words(char out[48], const owner_sight *seen) {
     return out;
 }
 
+static bool is_this_process(const examination *x, const process_identity *who) {
+    struct pawl_error ignored = ERROR_INIT;
+    process_identity self;
+    return x->os->identity(x->os->context, &self, &ignored) == PAWL_OK && self.pid == who->pid &&
+           self.start_ticks == who->start_ticks && strcmp(self.host, who->host) == 0 &&
+           strcmp(self.boot_id, who->boot_id) == 0 &&
+           strcmp(self.pid_namespace, who->pid_namespace) == 0;
+}
+
 static void tell_owner(examination *x, const owner_sight *seen) {
     const char *host = seen->who.host;
     long long pid = (long long)seen->who.pid;
     char heartbeat[48];
     heartbeat_words(heartbeat, seen);
-    if (seen->alive == PROCESS_DEAD) {
+    if (is_this_process(x, &seen->who)) {
+        doctor_tell(x, "S10", PAWL_SEVERITY_ERROR,
+                    "ask before the run is opened, or close it: only one writes to a run",
+                    "this process itself writes to this run: attempt %s%s", seen->attempt,
+                    heartbeat);
+    } else if (seen->alive == PROCESS_DEAD) {
         doctor_tell(
             x, "ok", PAWL_SEVERITY_NOTE, NULL,
             "the last writer (host %s, pid %lld) has ended without closing the run; opening it "

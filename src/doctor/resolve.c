@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resolves and opens the path: does it exist, and which directory does it mean (P01, P04, P08)? */
+/* Resolves and opens the path: which directory does it mean, if any (P01, P04, P08, P10)? */
 #include "doctor/examination.h"
 #include "path/path.h"
 
@@ -15,6 +15,8 @@ const char *doctor_id_of_path_error(const pawl_error *story) {
         return "P03";
     case PAWL_ENOTFOUND:
         return "P01";
+    case PAWL_ENOMEM:
+        return story->system_errno == EMFILE || story->system_errno == ENFILE ? "E01" : "S05";
     default:
         return "P08";
     }
@@ -66,7 +68,8 @@ store *doctor_resolve(examination *x, bool *whole) {
         status = examine_missing(x, &s, &rest, &story);
     }
     if (status != PAWL_OK) {
-        doctor_tell_error(x, doctor_id_of_path_error(&story), &story);
+        bool stored = local && path_is_object_store(x->path);
+        doctor_tell_error(x, stored ? "P10" : doctor_id_of_path_error(&story), &story);
         return NULL;
     }
     if (!local) {

@@ -39,6 +39,7 @@ void doctor_examine_writing(examination *x, store *s) {
         return;
     }
     struct pawl_error explained = ERROR_INIT;
+    x->unwritable = true;
     if (!made && story.status == PAWL_EPERMISSION && story.system_errno != EROFS) {
         path_explain_access(s->root, &explained);
         doctor_tell_error(x, "P02", &explained);

@@ -60,7 +60,7 @@ typedef struct sight {
     size_t torch_indexes;
     const char *bundle; /* an index of TensorFlow */
     size_t bundles;
-    bool model, state; /* saved_model.pb, checkpoint */
+    bool model, state; /* saved_model.pb, or as text; checkpoint */
 } sight;
 
 static void note_torch(sight *s, const char *name) {
@@ -85,7 +85,8 @@ static void note_name(sight *s, const char *name) {
         bool bundle = ends_with(name, BUNDLE_INDEX);
         s->bundle = bundle && s->bundles == 0 ? name : s->bundle;
         s->bundles += bundle;
-        s->model = s->model || strcmp(name, "saved_model.pb") == 0;
+        s->model = s->model || strcmp(name, "saved_model.pb") == 0 ||
+                   strcmp(name, "saved_model.pbtxt") == 0;
         s->state = s->state || strcmp(name, BUNDLE_STATE) == 0;
         bool opens = is_other(name);
         s->other = opens && s->others == 0 ? name : s->other;

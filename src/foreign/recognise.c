@@ -195,6 +195,10 @@ static pawl_status is_nothing_known(const store *s, const looked *l, pawl_error 
     if (l->size == 0) {
         error_found(err, "an empty file");
         error_next(err, "look for what should have written it: nothing is in it");
+    } else if (strcmp(l->name, "saved_model.pb") == 0 ||
+               strcmp(l->name, "saved_model.pbtxt") == 0) {
+        error_found(err, "the graph of a TensorFlow SavedModel, by its name");
+        error_next(err, "give the directory that it is in: its variables are below that");
     } else {
         error_found(err, "%llu bytes that begin with %s", (unsigned long long)l->size, head);
         error_next(err,

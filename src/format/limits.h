@@ -97,6 +97,16 @@
  * slots. */
 #define FOREIGN_MAX_GRAPH   67108864u
 #define FOREIGN_MAX_OBJECTS 1000000u
+/* A SavedModel of TensorFlow: bytes of saved_model.pb; functions, nodes of all its graphs, links
+ * between nodes and calls of functions; signatures, their inputs and outputs, and the dimensions of
+ * one; how many links are followed from all signatures together. */
+#define FOREIGN_MAX_SAVED_MODEL     268435456u
+#define FOREIGN_MAX_MODEL_FUNCTIONS 100000u
+#define FOREIGN_MAX_MODEL_NODES     1000000u
+#define FOREIGN_MAX_MODEL_LINKS     8000000u
+#define FOREIGN_MAX_MODEL_INPUTS    100000u
+#define FOREIGN_MAX_MODEL_NDIM      254u
+#define FOREIGN_MAX_MODEL_VISITS    10000000u
 /* Bytes of a block of the index of a tensor bundle, decompressed: TensorFlow's have 256 KiB. */
 #define FOREIGN_MAX_BUNDLE_BLOCK 33554432u
 

@@ -15,6 +15,7 @@ static const launcher table[LAUNCHERS] = {
                      .start = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR",
                                "MASTER_PORT"},
                      .depth = 4},
+    [BY_TF_CONFIG] = {.name = "TF_CONFIG", .depth = 4},
     [BY_SLURM] = {.name = "Slurm",
                   .rank = {"SLURM_PROCID"},
                   .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
@@ -276,6 +277,10 @@ pawl_status claims_read(const char *const *environment, claim claims[LAUNCHERS],
         bool made = false;
         claims[i] =
             (claim){.id = (launcher_id)i, .by = &table[i], .name = table[i].name, .local_rank = -1};
+        if (i == BY_TF_CONFIG) {
+            TRY(claim_tf_config(environment, &claims[i], err));
+            continue;
+        }
         TRY(is_made(environment, &claims[i], &made, err));
         if (made) {
             TRY(read_claim(environment, &claims[i], err));

@@ -26,6 +26,7 @@ typedef struct launcher {
 
 typedef enum launcher_id {
     BY_TORCHRUN,
+    BY_TF_CONFIG,
     BY_SLURM,
     BY_OPEN_MPI,
     BY_PMIX,
@@ -62,6 +63,10 @@ pawl_status environment_number(const char *const *environment, const char *name,
 
 /* All claims, and which of them are of launchers. */
 pawl_status claims_read(const char *const *environment, claim claims[LAUNCHERS], pawl_error *err)
+    PAWL_MUST_CHECK;
+/* The claim that TF_CONFIG makes, if it makes one: tf_config.c. PAWL_EUSAGE where it cannot be
+ * read. */
+pawl_status claim_tf_config(const char *const *environment, claim *c, pawl_error *err)
     PAWL_MUST_CHECK;
 /* How many agents torchrun says it has; 0: it does not say. */
 int torchrun_agents(const char *const *environment, const claim *c);

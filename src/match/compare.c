@@ -41,8 +41,14 @@ static pawl_status add_difference(comparing *c, const pawl_report_item *item,
 static void write_sides(comparing *c, bool with_kind) {
     side checkpoint = side_of_record(c->record);
     side state = side_of_state(c->wanted);
-    side_text(c->checkpoint, &checkpoint, with_kind);
-    side_text(c->state, &state, with_kind);
+    for (int all = 0; all < 2; all++) {
+        checkpoint.exact = state.exact = all == 1;
+        side_text(c->checkpoint, &checkpoint, with_kind);
+        side_text(c->state, &state, with_kind);
+        if (strcmp(c->checkpoint, c->state) != 0) {
+            break; /* two numbers that are alike but in their last digits are shown with these */
+        }
+    }
 }
 
 static bool is_slot_role(pawl_role role) {
@@ -68,15 +74,19 @@ static pawl_status compare_shape(comparing *c) {
     return add_difference(c, &item, &(sentence_facts){0});
 }
 
+/* A slot's is reported as the slot's; where its shape differs, with that. */
 static pawl_status compare_dtype(comparing *c) {
-    if (c->wanted->dtype == c->record->dtype) {
+    bool slot = is_slot_role(c->wanted->role);
+    if (c->wanted->dtype == c->record->dtype || (slot && !c->verdict->fits)) {
         return PAWL_OK;
     }
     bool castable = dtype_castable(c->wanted->dtype) && dtype_castable(c->record->dtype);
     bool allowed = castable && c->m->options.cast == PAWL_POLICY_ALLOW;
-    pawl_report_item item =
-        item_of(c, PAWL_DIFF_DTYPE, allowed ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR);
-    return add_difference(c, &item, &(sentence_facts){0});
+    pawl_report_item item = item_of(c, slot ? PAWL_DIFF_SLOT : PAWL_DIFF_DTYPE,
+                                    allowed ? PAWL_SEVERITY_NOTE : PAWL_SEVERITY_ERROR);
+    item.other_name = slot ? c->wanted->slot_of : NULL;
+    const sentence_facts facts = {.slot = c->wanted->slot, .variable = slot ? SLOT_OTHER_DTYPE : 0};
+    return add_difference(c, &item, &facts);
 }
 
 /* The texts are written only where something differs: most of a million tensors have no
@@ -207,14 +217,22 @@ static pawl_status compare_pair_values(comparing *c) {
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
+/* A rate that was a number, and is a schedule now: the state's may stand, as a changed value's. */
 static pawl_status compare_kind(comparing *c, bool *same) {
     *same = c->wanted->kind == c->record->kind && c->wanted->per_rank == c->record->per_rank;
     if (*same) {
         return PAWL_OK;
     }
     write_sides(c, true);
-    pawl_report_item item = item_of(c, PAWL_DIFF_KIND, PAWL_SEVERITY_ERROR);
-    return add_difference(c, &item, &(sentence_facts){0});
+    bool hyperparameter =
+        c->wanted->role == PAWL_ROLE_HYPERPARAMETER && c->record->role == PAWL_ROLE_HYPERPARAMETER;
+    bool caller = hyperparameter && c->m->options.hyperparameter == PAWL_POLICY_CALLER;
+    c->verdict->keep_caller = caller;
+    pawl_report_item item =
+        item_of(c, PAWL_DIFF_KIND, caller ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_ERROR);
+    const sentence_facts facts = {.used_side = caller ? "state" : NULL,
+                                  .hyperparameter = hyperparameter};
+    return add_difference(c, &item, &facts);
 }
 
 static void slot_text(char out[SIDE_BYTES], pawl_role role, const char *slot, const char *slot_of) {

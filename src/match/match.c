@@ -68,6 +68,11 @@ static bool takes_part(const matcher *m, pawl_role role) {
     return m->options.model_only == 0 || role == PAWL_ROLE_MODEL;
 }
 
+static bool state_takes_part(const matcher *m, size_t place) {
+    bool there = m->left_out == NULL || !m->left_out[place];
+    return there && takes_part(m, m->wanted->entries[place]->role);
+}
+
 /* ---- entries without a partner -------------------------------------------------------------- */
 
 static pawl_status keep_loose(matcher *m, const loose_entry *entry, loose_entry *kept,
@@ -376,7 +381,8 @@ static pawl_status match_wanted(matcher *m, const record_entry *record, const ch
                                 const char *slot_of, const state_entry *wanted, pawl_error *err) {
     const match_job_fault *fault = fault_here(m);
     TRY(note_stance(m, stance_of(wanted, record), err));
-    if (fault == NULL || m->options.unexpected == PAWL_POLICY_ALLOW) {
+    if (fault == NULL || fault->error == MATCH_NOBODY ||
+        m->options.unexpected == PAWL_POLICY_ALLOW) {
         return PAWL_OK;
     }
     return add_unexpected(m, record, name, slot_of, fault, err);
@@ -396,7 +402,7 @@ static pawl_status match_record(matcher *m, const record_entry *record, pawl_err
     }
     size_t position = 0;
     const state_entry *wanted = find_wanted(m, name, &position);
-    if (wanted == NULL || !takes_part(m, wanted->role)) {
+    if (wanted == NULL || !state_takes_part(m, position)) {
         return match_lacking(m, record, name, slot_of, err);
     }
     TRY(match_wanted(m, record, name, slot_of, wanted, err));
@@ -425,11 +431,10 @@ static pawl_status match_records(matcher *m, entry_source checkpoint, pawl_error
 
 static pawl_status match_rest(matcher *m, pawl_error *err) {
     for (size_t i = 0; i < m->wanted->count; i++) {
-        const state_entry *wanted = m->wanted->entries[i];
-        if (!takes_part(m, wanted->role)) {
+        if (!state_takes_part(m, i)) {
             report_counts(m->report)->kept++;
         } else if (m->partner[i] == 0) {
-            TRY(add_missing(m, wanted, err));
+            TRY(add_missing(m, m->wanted->entries[i], err));
         }
     }
     return PAWL_OK;
@@ -457,7 +462,7 @@ static pawl_status add_optimizer(matcher *m, pawl_error *err) {
 
 static bool wants_anything(const matcher *m) {
     for (size_t i = 0; i < m->wanted->count; i++) {
-        if (takes_part(m, m->wanted->entries[i]->role)) {
+        if (state_takes_part(m, i)) {
             return true;
         }
     }
@@ -503,7 +508,7 @@ static pawl_status match_all(matcher *m, entry_source checkpoint, pawl_error *er
     TRY(matcher_slots(m, err));
     TRY(match_rest(m, err));
     TRY(add_optimizer(m, err));
-    TRY(matcher_suggest(m, err));
+    TRY(m->trial ? PAWL_OK : matcher_suggest(m, err));
     m->match->refused = m->report->found[PAWL_SEVERITY_ERROR] > before;
     return check_pairs(m, err);
 }
@@ -530,9 +535,47 @@ pawl_status match_make(const state_snapshot *wanted, entry_source checkpoint,
         return error_nomem(err, sizeof(*m.match));
     }
     TRY(match_all(&m, checkpoint, err));
+    TRY(checkpoint.again != NULL ? matcher_prove(&m, checkpoint, err) : PAWL_OK);
     *out = m.match;
     m.match = NULL;
     return PAWL_OK;
+}
+
+size_t match_renamed(const match_result *match) {
+    size_t renamed = 0;
+    for (size_t i = 0; i < match->pair_count; i++) {
+        renamed += strcmp(match->pairs[i].source->name, match->pairs[i].wanted->name) != 0;
+    }
+    return renamed;
+}
+
+/* A state or a match without entries, rules that make no name: whoever follows the advice is told
+ * so then. */
+static bool ends_there(pawl_status status) {
+    return status == PAWL_EUSAGE || status == PAWL_ELIMIT || status == PAWL_EMISMATCH;
+}
+
+pawl_status matcher_try(const matcher *of, entry_source checkpoint,
+                        const pawl_restore_options *options, const bool *left_out,
+                        matcher_outcome *out, pawl_error *err) {
+    CLEANUP(matcher_free)
+    matcher m = {.wanted = of->wanted,
+                 .ranks = of->ranks,
+                 .options = *options,
+                 .trial = true,
+                 .left_out = left_out};
+    TRY(checkpoint.again(checkpoint.context, err));
+    TRY(report_new(&out->report, err));
+    m.report = out->report;
+    m.match = mem_calloc(1, sizeof(*m.match));
+    if (m.match == NULL) {
+        return error_nomem(err, sizeof(*m.match));
+    }
+    pawl_status status = match_all(&m, checkpoint, err);
+    out->dead_end = ends_there(status);
+    out->pairs = m.match->pair_count;
+    out->renamed = match_renamed(m.match);
+    return out->dead_end ? PAWL_OK : status;
 }
 
 void match_free(match_result *match) {

@@ -94,6 +94,8 @@ pawl_status match_options(const pawl_restore_options *given, pawl_restore_option
 typedef struct entry_source {
     void *context;
     pawl_status (*next)(void *context, const record_entry **out, pawl_error *err);
+    /* Goes back before the first one. NULL: it cannot, and no advice is tried. */
+    pawl_status (*again)(void *context, pawl_error *err);
 } entry_source;
 
 /* One entry of the state, and the checkpoint's entry that has its bytes. */
@@ -122,6 +124,9 @@ typedef struct match_result {
  * with an empty `to` takes `from`/ away. Where a changed batch signature is allowed, the state
  * keeps its own. Some thousands of each kind of difference are kept as items; the report says how
  * many more there are.
+ *
+ * Where the match is refused, what the report advises is tried on the same entries, once for each
+ * remedy and a few times for all together, and what does not lead on is not offered (prove.c).
  */
 pawl_status match_make(const state_snapshot *wanted, entry_source checkpoint,
                        const pawl_restore_options *options, const match_ranks *ranks,

@@ -64,63 +64,15 @@ static void add_differences(line *l, const pawl_report *report) {
     }
 }
 
-/* What follows the description and its "; "; NULL when nothing does. */
-static const char *advice_of(const report_item *item) {
-    const char *rest = item->seen.text + item->description;
-    return rest[0] == ';' && rest[1] == ' ' ? rest + 2 : NULL;
-}
-
-static void add_advice(line *l, const char *advice) {
-    if (l->length > 0) {
-        line_add(l, "; ", 2, 2);
-    }
-    line_add(l, advice, strlen(advice), PAWL_MAX_NAME_BYTES - 1);
-}
-
-/* The advice of the first error of that kind, or the first suggested rename; NULL when there is
- * none. */
-static const char *first_advice(const pawl_report *report, pawl_difference difference) {
-    for (size_t i = 0; i < report->count; i++) {
-        const report_item *item = &report->items[i];
-        if (item->seen.difference != difference) {
-            continue;
-        }
-        if (is_kept_error(item)) {
-            return advice_of(item);
-        }
-        if (difference == PAWL_DIFF_RENAMED) {
-            return item->seen.text;
-        }
-    }
-    return NULL;
-}
-
-/* One advice for each kind of difference, in the order in which one would try them. */
-static void add_advices(line *l, const pawl_report *report) {
-    static const pawl_difference order[] = {
-        PAWL_DIFF_OPTIMIZER,  PAWL_DIFF_RENAMED,        PAWL_DIFF_SLOT,  PAWL_DIFF_SHAPE,
-        PAWL_DIFF_DTYPE,      PAWL_DIFF_KIND,           PAWL_DIFF_RANKS, PAWL_DIFF_MISSING,
-        PAWL_DIFF_UNEXPECTED, PAWL_DIFF_HYPERPARAMETER, PAWL_DIFF_BATCH,
-    };
-    bool optimizer = false;
-    for (size_t i = 0; i < ARRAY_LENGTH(order); i++) {
-        const char *advice = first_advice(report, order[i]);
-        if (advice == NULL || (optimizer && order[i] == PAWL_DIFF_SLOT)) {
-            continue; /* another optimizer has other slots: one advice for both */
-        }
-        add_advice(l, advice);
-        optimizer = optimizer || order[i] == PAWL_DIFF_OPTIMIZER;
-    }
-}
-
 pawl_status match_error(const pawl_report *report, pawl_error *err) {
     char differences[sizeof(err->attempt)] = "";
-    char advices[sizeof(err->next)] = "";
     line found = {.text = differences, .size = sizeof(differences)};
-    line next = {.text = advices, .size = sizeof(advices)};
+    CLEANUP(buffer_free) buffer next = {0};
     uint64_t count = report->found[PAWL_SEVERITY_ERROR];
     add_differences(&found, report);
-    add_advices(&next, report);
+    if (report_next(report, &next, err) != PAWL_OK) {
+        return err->status;
+    }
     if (report->step >= 0) {
         error_set(err, PAWL_EMISMATCH,
                   "checkpoint step %" PRId64 " and the state differ in %" PRIu64 " place%s%s",
@@ -132,6 +84,6 @@ pawl_status match_error(const pawl_report *report, pawl_error *err) {
                   count == 1 ? "" : "s", differences);
     }
     error_safe(err, "nothing was restored: the state is as it was");
-    error_next(err, "%s", advices);
+    error_next(err, "%s", next.size > 0 ? (const char *)next.data : "");
     return PAWL_EMISMATCH;
 }

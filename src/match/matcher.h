@@ -54,6 +54,8 @@ typedef struct matcher {
     const state_entry *optimizer;
     char optimizer_checkpoint[256];
     uint64_t slots_unexpected, slots_missing;
+    bool trial;           /* of an advice: no other is looked for */
+    const bool *left_out; /* a trial: entries of the state that count as taken out of it; or NULL */
     buffer name, slot_of; /* renamed */
     arena memory;         /* of the loose entries */
 } matcher;
@@ -80,5 +82,23 @@ pawl_status matcher_slots(matcher *m, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Reports rename rules that would pair loose entries: suggest.c. */
 pawl_status matcher_suggest(matcher *m, pawl_error *err) PAWL_MUST_CHECK;
+
+/* What came of a trial. */
+typedef struct matcher_outcome {
+    bool dead_end;       /* nothing would be restored, or the options cannot be used */
+    pawl_report *report; /* its differences; the caller frees it */
+    size_t pairs;        /* that would be restored */
+    size_t renamed;      /* of these, those whose names differ */
+} matcher_outcome;
+
+/* Pairs whose names differ. */
+size_t match_renamed(const match_result *match);
+/* Matches once more, with other options: match.c. */
+pawl_status matcher_try(const matcher *of, entry_source checkpoint,
+                        const pawl_restore_options *options, const bool *left_out,
+                        matcher_outcome *out, pawl_error *err) PAWL_MUST_CHECK;
+
+/* Tries what the report advises, drops what does not lead on, and sets report->advice: prove.c. */
+pawl_status matcher_prove(matcher *m, entry_source checkpoint, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -15,6 +15,7 @@
 #define MAX_RULES      256 /* that are counted exactly */
 #define NEIGHBOURS     8   /* on each side, in each order */
 #define MAX_RIVALS     64  /* of one entry that are counted exactly */
+#define LEFT_BESIDE    4   /* entries that a rule pairs for each that it leaves on both sides */
 #define MAX_COMPONENTS 16  /* of a common ending that are tried */
 #define MIN_LIKENESS   0.5 /* of the two names, for a rule that pairs one entry only */
 
@@ -454,7 +455,8 @@ static bool leaves_siblings(suggester *s, size_t *left_saved, size_t *left_wante
 }
 
 /* If a prefix was renamed, all under the old one moved, or all under the new one came from it. If
- * entries are left over under both, the rule mixes up two other ones. */
+ * entries are left over under both, the rule mixes up two other ones, unless they are few beside
+ * those that it pairs: a part that was renamed may have lost one entry and got another. */
 static bool crosses(const suggester *s, const suggest_rule *r) {
     const matcher *m = s->m;
     size_t sources = 0;
@@ -465,7 +467,8 @@ static bool crosses(const suggester *s, const suggest_rule *r) {
     for (size_t i = 0; i < m->state.count; i++) {
         targets += !s->target_used[i] && rename_fits(r->to, m->state.entries[i].name);
     }
-    return sources > r->count && targets > r->count;
+    size_t left = sources < targets ? sources - r->count : targets - r->count;
+    return left * LEFT_BESIDE > r->count;
 }
 
 /* Whole components that two names have in common at their ends. */

@@ -6,7 +6,7 @@
 
 /* The size stands before the first member of each, so that none can lack it. */
 #define REMEDY(name, ...)                                                                          \
-    { .struct_size = sizeof(pawl_remedy), .option = (name), __VA_ARGS__ }
+    { .struct_size = sizeof(pawl_remedy), .remain = -1, .option = (name), __VA_ARGS__ }
 #define OPTION_ALLOW(name, ...)                                                                    \
     REMEDY(name, .policy = PAWL_POLICY_ALLOW, .value = "allow", __VA_ARGS__)
 #define OPTION_CALLER(name, ...)                                                                   \
@@ -39,6 +39,8 @@ static const pawl_remedy *const missing[] = {&keep_missing};
 static const pawl_remedy *const unexpected[] = {&leave_out};
 static const pawl_remedy *const unexpected_there[] = {&leave_out_there};
 static const pawl_remedy *const taken_out[] = {&take_out};
+static const pawl_remedy *const kept_kind[] = {&keep_states, &take_out};
+static const pawl_remedy *const slot_cast[] = {&convert, &just_model};
 static const pawl_remedy *const slot_missing[] = {&just_model, &keep_missing};
 static const pawl_remedy *const slot_unexpected[] = {&just_model, &leave_out};
 static const pawl_remedy *const hyperparameter[] = {&take_checkpoints, &keep_states};
@@ -58,12 +60,15 @@ static bool side_castable(const char *side) {
     return space != NULL && dtype_castable(pawl_dtype_from_name(space + 1));
 }
 
+static const char *const give_dtype =
+    "only F64, F32, F16 and BF16 are converted into each other: give the state the checkpoint's "
+    "dtype";
+
 static void find_dtype_remedy(pawl_report_item *item) {
     if (side_castable(item->checkpoint) && side_castable(item->state)) {
         REMEDIES(item, cast);
     } else {
-        item->change = "only F64, F32, F16 and BF16 are converted into each other: give the state "
-                       "the checkpoint's dtype";
+        item->change = give_dtype;
     }
 }
 
@@ -77,8 +82,19 @@ static void find_slot_remedy(pawl_report_item *item, const sentence_facts *facts
         return;
     }
     REMEDIES(item, model_only);
-    if (facts->variable == SLOT_STALE) {
+    if (facts->variable == SLOT_OTHER_DTYPE) {
+        if (side_castable(item->checkpoint) && side_castable(item->state)) {
+            REMEDIES(item, slot_cast);
+        } else {
+            item->change = give_dtype;
+        }
+    } else if (facts->variable == SLOT_VARIABLE_UNKNOWN) {
+        item->change = "give the state's entry the role, the slot and the variable that it was "
+                       "saved with";
+    } else if (facts->variable == SLOT_STALE) {
         item->change = "rebuild the optimizer for the model";
+    } else if (facts->variable == SLOT_VARIABLE_CHANGED) {
+        item->change = "build the optimizer for the model, once that has the checkpoint's shape";
     } else if (facts->variable >= SLOT_VARIABLE_SAME) {
         item->change = "build the optimizer with the settings that it was saved with";
     }
@@ -115,6 +131,9 @@ static void find_error_remedy(pawl_report_item *item, const sentence_facts *fact
     case PAWL_DIFF_KIND:
         item->change = "give the state's entry the checkpoint's kind";
         REMEDIES(item, taken_out);
+        if (facts->hyperparameter) {
+            REMEDIES(item, kept_kind);
+        }
         break;
     case PAWL_DIFF_BATCH:
         item->change = "feed the batches that the checkpoint was trained with";
@@ -191,4 +210,25 @@ pawl_status remedy_find(pawl_report_item *item, const sentence_facts *facts, are
         REMEDIES(item, keep_hyperparameter);
     }
     return PAWL_OK;
+}
+
+/* ---- asking for it -------------------------------------------------------------------------- */
+
+bool remedy_is_model_only(const pawl_remedy *remedy) {
+    return strcmp(remedy->option, just_model.option) == 0;
+}
+
+void remedy_apply(const pawl_remedy *remedy, pawl_restore_options *options) {
+    const struct {
+        const char *name;
+        pawl_policy *field;
+    } policies[] = {{"missing", &options->missing}, {"unexpected", &options->unexpected},
+                    {"cast", &options->cast},       {"hyperparameter", &options->hyperparameter},
+                    {"batch", &options->batch},     {"per_rank", &options->per_rank}};
+    options->model_only |= remedy_is_model_only(remedy);
+    for (size_t i = 0; i < ARRAY_LENGTH(policies); i++) {
+        if (strcmp(remedy->option, policies[i].name) == 0) {
+            *policies[i].field = remedy->policy;
+        }
+    }
 }

@@ -9,4 +9,8 @@
 pawl_status remedy_find(pawl_report_item *item, const sentence_facts *facts, arena *memory,
                         pawl_error *err) PAWL_MUST_CHECK;
 
+/* Sets the option that it names; a rule is for the caller to add. */
+void remedy_apply(const pawl_remedy *remedy, pawl_restore_options *options);
+bool remedy_is_model_only(const pawl_remedy *remedy);
+
 #endif

@@ -93,7 +93,25 @@ pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
         report->kept_of_kind[item->difference]++;
     }
     report->found[item->severity]++;
+    report->errors_of_kind[item->difference] += item->severity == PAWL_SEVERITY_ERROR;
     return PAWL_OK;
+}
+
+pawl_status report_say_again(pawl_report *report, size_t i, pawl_error *err) {
+    report_item *item = &report->items[i];
+    report->sentence.size = 0;
+    TRY(buffer_append(&report->sentence, item->seen.description, item->description, err));
+    TRY(sentence_advise(&item->seen, &report->sentence, err));
+    return keep_report_text(report, (const char *)report->sentence.data, &item->seen.text, err);
+}
+
+void report_drop(pawl_report *report, size_t i) {
+    const pawl_report_item *item = &report->items[i].seen;
+    report->found[item->severity]--;
+    report->kept[item->severity]--;
+    report->kept_of_kind[item->difference]--;
+    report->count--;
+    memmove(&report->items[i], &report->items[i + 1], (report->count - i) * sizeof(*report->items));
 }
 
 pawl_status report_add(pawl_report *report, const pawl_report_item *item, pawl_error *err) {
@@ -137,6 +155,10 @@ size_t pawl_report_count(const pawl_report *report) {
 
 const pawl_report_item *pawl_report_get(const pawl_report *report, size_t i) {
     return i < pawl_report_count(report) ? &report->items[i].seen : NULL;
+}
+
+const pawl_report_advice *pawl_report_next(const pawl_report *report) {
+    return report != NULL && report->tried ? &report->advice : NULL;
 }
 
 int64_t pawl_report_step(const pawl_report *report) {

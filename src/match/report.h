@@ -27,12 +27,15 @@ struct pawl_report {
     uint64_t found[REPORT_SEVERITIES]; /* all of them, kept or only counted */
     uint64_t kept[REPORT_SEVERITIES];
     uint64_t kept_of_kind[REPORT_DIFFERENCES];
+    uint64_t errors_of_kind[REPORT_DIFFERENCES];
     report_fallback *fallbacks;
     size_t fallback_count, fallback_capacity;
     bool chosen;       /* there is a checkpoint; it may have no step */
     bool fits_not_all; /* report_set_fits_not_all */
     int64_t step;
     pawl_report_counts counts;
+    bool tried; /* `advice` is what was tried */
+    pawl_report_advice advice;
     buffer sentence; /* scratch */
     buffer text, json;
     arena memory;
@@ -41,5 +44,13 @@ struct pawl_report {
 /* As report_add, for an item without text. `facts`: what its sentence needs besides the item. */
 pawl_status report_add_facts(pawl_report *report, const pawl_report_item *item,
                              const sentence_facts *facts, pawl_error *err) PAWL_MUST_CHECK;
+
+/* The item's remedies or its change are others now: writes its text anew. */
+pawl_status report_say_again(pawl_report *report, size_t i, pawl_error *err) PAWL_MUST_CHECK;
+/* Takes an item out that is no error. */
+void report_drop(pawl_report *report, size_t i);
+
+/* What to do next, as match_error says it: advice.c. */
+pawl_status report_next(const pawl_report *report, buffer *out, pawl_error *err) PAWL_MUST_CHECK;
 
 #endif

@@ -128,19 +128,26 @@ static pawl_status write_json_remedy(const pawl_remedy *remedy, buffer *out, paw
     TRY(write_member(out, "to", remedy->to, err));
     TRY(write_member(out, "before", remedy->before, err));
     TRY(write_member(out, "effect", remedy->effect, err));
-    return buffer_append(out, "}", 1, err);
+    return buffer_printf(out, err, ",\"remain\":%" PRId64 "}", remedy->remain);
 }
 
-static pawl_status write_json_remedies(const pawl_report_item *item, buffer *out, pawl_error *err) {
+static pawl_status write_json_remedies(const pawl_remedy *const *remedies, size_t count,
+                                       buffer *out, pawl_error *err) {
+    TRY(buffer_printf(out, err, "\"remedies\":["));
+    for (size_t i = 0; i < count; i++) {
+        TRY(buffer_append(out, ",", i > 0, err));
+        TRY(write_json_remedy(remedies[i], out, err));
+    }
+    return buffer_append(out, "]", 1, err);
+}
+
+static pawl_status write_json_advice(const pawl_report_item *item, buffer *out, pawl_error *err) {
     TRY(write_member(out, "description", item->description, err));
     TRY(write_member(out, "change", item->change, err));
-    TRY(buffer_printf(out, err, ",\"remedies\":["));
-    for (size_t i = 0; i < item->remedy_count; i++) {
-        TRY(buffer_append(out, ",", i > 0, err));
-        TRY(write_json_remedy(item->remedies[i], out, err));
-    }
-    TRY(buffer_append(out, "]", 1, err));
-    return write_member(out, "saved_as", item->saved_as, err);
+    TRY(buffer_append(out, ",", 1, err));
+    TRY(write_json_remedies(item->remedies, item->remedy_count, out, err));
+    TRY(write_member(out, "saved_as", item->saved_as, err));
+    return buffer_printf(out, err, ",\"remains\":%s", item->remains != 0 ? "true" : "false");
 }
 
 static pawl_status write_json_item(const pawl_report_item *item, buffer *out, pawl_error *err) {
@@ -153,7 +160,7 @@ static pawl_status write_json_item(const pawl_report_item *item, buffer *out, pa
     TRY(buffer_printf(out, err, ",\"dimension\":%d,\"count\":%" PRIu64, item->dimension,
                       item->count));
     TRY(write_member(out, "text", item->text, err));
-    TRY(write_json_remedies(item, out, err));
+    TRY(write_json_advice(item, out, err));
     return buffer_append(out, "}", 1, err);
 }
 
@@ -180,6 +187,16 @@ static pawl_status write_json_totals(const pawl_report *report, buffer *out, paw
     return write_json_numbers(out, "unlisted", unlisted, err);
 }
 
+/* What is to be asked for together; null where nothing was tried. */
+static pawl_status write_json_next(const pawl_report *report, buffer *out, pawl_error *err) {
+    if (!report->tried) {
+        return buffer_append(out, "null", 4, err);
+    }
+    TRY(buffer_append(out, "{", 1, err));
+    TRY(write_json_remedies(report->advice.remedies, report->advice.remedy_count, out, err));
+    return buffer_printf(out, err, ",\"remain\":%" PRId64 "}", report->advice.remain);
+}
+
 static pawl_status write_report_json(const pawl_report *report, buffer *out, pawl_error *err) {
     TRY(write_json_totals(report, out, err));
     TRY(buffer_printf(out, err, ",\"passed_over\":["));
@@ -189,7 +206,9 @@ static pawl_status write_report_json(const pawl_report *report, buffer *out, paw
         TRY(write_member(out, "why", fallback->why, err));
         TRY(buffer_append(out, "}", 1, err));
     }
-    TRY(buffer_printf(out, err, "],\"items\":["));
+    TRY(buffer_printf(out, err, "],\"next\":"));
+    TRY(write_json_next(report, out, err));
+    TRY(buffer_printf(out, err, ",\"items\":["));
     for (size_t i = 0; i < report->count; i++) {
         TRY(buffer_append(out, ",", i > 0, err));
         TRY(write_json_item(&report->items[i].seen, out, err));

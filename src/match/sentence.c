@@ -210,6 +210,10 @@ static pawl_status describe_slot(const words *w) {
         return describe_lacking(w);
     }
     const char *variable = w->facts->variable_side;
+    if (w->facts->variable == SLOT_OTHER_DTYPE) {
+        return buffer_printf(w->out, w->err, " is %s in the checkpoint and %s in the state%s",
+                             w->checkpoint, w->state, is_error(item) ? "" : ": it is converted");
+    }
     if (w->facts->variable == SLOT_STALE) {
         return buffer_printf(
             w->out, w->err,
@@ -229,8 +233,9 @@ static pawl_status describe_hyperparameter(const words *w) {
 
 static pawl_status describe_kinds(const words *w) {
     return buffer_printf(w->out, w->err,
-                         "\"%s\" is of another kind: %s in the checkpoint, %s in the state",
-                         w->name, w->checkpoint, w->state);
+                         "\"%s\" is of another kind: %s in the checkpoint, %s in the state%s",
+                         w->name, w->checkpoint, w->state,
+                         w->facts->used_side != NULL ? ": the state's value is used" : "");
 }
 
 static pawl_status describe_batch(const words *w) {
@@ -275,50 +280,57 @@ static const char *policy_word(pawl_policy policy) {
 }
 
 /* Options are named in this form everywhere. */
-static pawl_status say_option(const words *w, const pawl_remedy *remedy) {
+pawl_status sentence_option(const pawl_remedy *remedy, buffer *out, pawl_error *err) {
     bool policy = remedy->policy != PAWL_POLICY_DEFAULT;
-    return buffer_printf(w->out, w->err, "%s%sset options.%s = %s to %s",
-                         text_or(remedy->before, ""), remedy->before != NULL ? " and " : "",
-                         remedy->option, policy ? policy_word(remedy->policy) : remedy->value,
-                         remedy->effect);
+    return buffer_printf(out, err, "%s%sset options.%s = %s to %s", text_or(remedy->before, ""),
+                         remedy->before != NULL ? " and " : "", remedy->option,
+                         policy ? policy_word(remedy->policy) : remedy->value, remedy->effect);
+}
+
+/* The rules stand first among the remedies. */
+static size_t count_rules(const pawl_report_item *item) {
+    size_t count = 0;
+    while (count < item->remedy_count && item->remedies[count]->from != NULL) {
+        count++;
+    }
+    return count;
 }
 
 /* add {"a", "b"}, {"c", "d"} to options.renames, all of them */
-static pawl_status say_renames(const words *w) {
-    size_t count = w->facts->rename_count;
+static pawl_status say_renames(const pawl_report_item *item, buffer *out, pawl_error *err) {
+    size_t count = count_rules(item);
     size_t shown = count > MAX_RULES_SHOWN + 1 ? MAX_RULES_SHOWN : count;
-    TRY(buffer_printf(w->out, w->err, "add "));
+    TRY(buffer_printf(out, err, "add "));
     for (size_t i = 0; i < shown; i++) {
-        TRY(buffer_printf(w->out, w->err, "%s{\"%s\", \"%s\"}", i > 0 ? ", " : "",
-                          w->item->remedies[i]->from, w->item->remedies[i]->to));
+        TRY(buffer_printf(out, err, "%s{\"%s\", \"%s\"}", i > 0 ? ", " : "",
+                          item->remedies[i]->from, item->remedies[i]->to));
     }
     if (shown < count) {
-        TRY(buffer_printf(w->out, w->err, " and the %zu more of this difference's remedies",
+        TRY(buffer_printf(out, err, " and the %zu more of this difference's remedies",
                           count - shown));
     }
-    TRY(buffer_printf(w->out, w->err, " to options.renames%s", count > 1 ? ", all of them" : ""));
-    if (w->facts->needs_cast) {
-        TRY(buffer_printf(w->out, w->err, ", and "));
-        return say_option(w, w->item->remedies[count]);
+    TRY(buffer_printf(out, err, " to options.renames%s", count > 1 ? ", all of them" : ""));
+    if (count < item->remedy_count) {
+        TRY(buffer_printf(out, err, ", and "));
+        return sentence_option(item->remedies[count], out, err);
     }
     return PAWL_OK;
 }
 
-static pawl_status write_advice(const words *w) {
-    const pawl_report_item *item = w->item;
+pawl_status sentence_advise(const pawl_report_item *item, buffer *out, pawl_error *err) {
     bool together = item->difference == PAWL_DIFF_RENAMED;
     if (item->change == NULL && item->remedy_count == 0) {
         return PAWL_OK;
     }
-    TRY(buffer_printf(w->out, w->err, "; %s", text_or(item->change, "")));
+    TRY(buffer_printf(out, err, "; %s", text_or(item->change, "")));
     const char *comma = item->change == NULL ? "" : together ? ", " : ", or ";
     if (together) {
-        TRY(buffer_printf(w->out, w->err, "%s", item->remedy_count > 0 ? comma : ""));
-        return item->remedy_count > 0 ? say_renames(w) : PAWL_OK;
+        TRY(buffer_printf(out, err, "%s", item->remedy_count > 0 ? comma : ""));
+        return item->remedy_count > 0 ? say_renames(item, out, err) : PAWL_OK;
     }
     for (size_t i = 0; i < item->remedy_count; i++) {
-        TRY(buffer_printf(w->out, w->err, "%s", comma));
-        TRY(say_option(w, item->remedies[i]));
+        TRY(buffer_printf(out, err, "%s", comma));
+        TRY(sentence_option(item->remedies[i], out, err));
         comma = ", or ";
     }
     return PAWL_OK;
@@ -337,5 +349,5 @@ pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *f
     size_t begin = out->size;
     TRY(describers[item->difference](&w));
     *description = out->size - begin;
-    return write_advice(&w);
+    return sentence_advise(item, out, err);
 }

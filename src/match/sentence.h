@@ -12,7 +12,8 @@ typedef enum slot_variable {
     SLOT_STALE,            /* another shape, while the slot has the one that it was saved with */
     SLOT_VARIABLE_SAME,    /* the shape of the variable is as it was saved */
     SLOT_HAD_ITS_SHAPE,    /* as saved, and the slot was saved with the same shape */
-    SLOT_HAS_ITS_SHAPE     /* as saved, and the state's slot has the same shape */
+    SLOT_HAS_ITS_SHAPE,    /* as saved, and the state's slot has the same shape */
+    SLOT_OTHER_DTYPE       /* not the shape differs, but the dtype */
 } slot_variable;
 
 /* What the sentence needs besides the item; all of it may be zero. */
@@ -25,6 +26,7 @@ typedef struct sentence_facts {
     uint64_t slots_unexpected, slots_missing; /* OPTIMIZER: slots on one side only */
     const match_job_fault *fault;             /* UNEXPECTED, SLOT: of a job of world_size ranks */
     int world_size;
+    bool hyperparameter;        /* KIND: it is one on both sides */
     bool or_more;               /* RENAMED: not all entries were looked at */
     const pawl_rename *renames; /* RENAMED: the rules, and whether dtypes differ as well */
     size_t rename_count;
@@ -35,6 +37,13 @@ typedef struct sentence_facts {
  * first part. The item has its remedies. */
 pawl_status sentence_write(const pawl_report_item *item, const sentence_facts *facts, buffer *out,
                            size_t *description, pawl_error *err) PAWL_MUST_CHECK;
+
+/* Appends "; advice", or nothing where the item has none. */
+pawl_status sentence_advise(const pawl_report_item *item, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
+/* "set options.cast = PAWL_POLICY_ALLOW to convert it"; no rename. */
+pawl_status sentence_option(const pawl_remedy *remedy, buffer *out, pawl_error *err)
+    PAWL_MUST_CHECK;
 
 /* "shape", "dtype", ...; "note", "warning", "error". */
 const char *difference_name(pawl_difference difference);

@@ -3,7 +3,9 @@
 #include "match/side.h"
 #include "base/json.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +79,16 @@ static void line_text(char *out, size_t size, const char *text, size_t n, bool q
     out[length] = '\0';
 }
 
+/* The digits of a float32 where it was one, and they are fewer. */
+static void float_text(char *out, double v, bool exact) {
+    char single[DOUBLE_CHARS];
+    text_double(out, v);
+    if (!exact && strchr(out, '.') != NULL && fabs(v) <= (double)FLT_MAX && (double)(float)v == v &&
+        strlen(text_single(single, (float)v)) + 4 <= strlen(out)) {
+        memcpy(out, single, strlen(single) + 1);
+    }
+}
+
 static void value_text(char *out, size_t size, const side *s) {
     const char *text = (const char *)s->value;
     switch (s->kind) {
@@ -87,7 +99,7 @@ static void value_text(char *out, size_t size, const side *s) {
         snprintf(out, size, "%" PRId64, (int64_t)load_u64le(s->value));
         break;
     case PAWL_KIND_FLOAT64:
-        text_double(out, load_f64le(s->value));
+        float_text(out, load_f64le(s->value), s->exact);
         break;
     case PAWL_KIND_STRING:
         line_text(out, size, text, s->value_bytes, true);

@@ -17,12 +17,15 @@ typedef struct side {
     const int64_t *shape;
     const uint8_t *value; /* values that are not per rank */
     size_t value_bytes;
+    bool exact; /* numbers with all their digits */
 } side;
 
 side side_of_state(const state_entry *e);
 side side_of_record(const record_entry *e);
 
-/* Both return `out`. `with_kind` says the kind too: "tensor [64, 10] F32", "int64 5". */
+/* Returns `out`. `with_kind` says the kind too: "tensor [64, 10] F32", "int64 5". A float64 that
+ * came from a float32 is written with the digits of that, unless `exact`: 0.001, not
+ * 0.0010000000474974513. */
 const char *side_text(char out[SIDE_BYTES], const side *s, bool with_kind);
 /* The first dimension in which two shapes differ; -1: in their number. */
 int side_first_difference(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b);

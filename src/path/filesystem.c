@@ -47,8 +47,13 @@ static const char *why_it_vanishes(const mount_found *m) {
         ", as a container's own files are: all of it is gone when the container is removed";
     const struct {
         const char *filesystem, *why;
-    } kinds[] = {{"tmpfs", memory},  {"ramfs", memory}, {"rootfs", memory},
-                 {"overlay", layer}, {"aufs", layer},   {"fuse.fuse-overlayfs", layer}};
+    } kinds[] = {{"tmpfs", memory},
+                 {"ramfs", memory},
+                 {"rootfs", memory},
+                 {"devtmpfs", memory},
+                 {"overlay", layer},
+                 {"aufs", layer},
+                 {"fuse.fuse-overlayfs", layer}};
     for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
         if (strcmp(kinds[i].filesystem, m->filesystem) == 0) {
             return kinds[i].why;
@@ -193,4 +198,8 @@ void path_examine_filesystem(store *s, const platform *os, path_finding_fn each,
         }
         path_judge_filesystem(s->root, &mount, &can, each, context);
     }
+}
+
+bool path_has_direct_io(const char *directory, const platform *os) {
+    return path_probe(directory, os).direct_io;
 }

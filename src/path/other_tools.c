@@ -11,6 +11,10 @@
     "this is no run: look at it with pawl show, convert it into a new run with pawl convert, or "  \
     "restore a state from it with pawl_checkpoint_restore"
 
+#define NEXT_TEXT                                                                                  \
+    "let TensorFlow write it as saved_model.pb: m = tf.saved_model.load(\"PATH\"), then "          \
+    "tf.saved_model.save(m, \"NEW\", signatures=m.signatures)"
+
 typedef struct sign {
     const char *pattern; /* as in a shell */
     bool directory;
@@ -41,6 +45,7 @@ static const sign signs[] = {
      true,
      {"unfinished checkpoints of Orbax", "take a finished step", false}},
     {"saved_model.pb", false, {"a TensorFlow SavedModel", NEXT_OPEN, true}},
+    {"saved_model.pbtxt", false, {"a TensorFlow SavedModel that is text", NEXT_TEXT, false}},
     {"*.data-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]",
      false,
      {"a TensorFlow checkpoint", NEXT_OPEN, true}},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * path: opens what a user's path means in a storage, and explains why it cannot be used. Explained
- * are the path itself (P01 to P04, P08), what its filesystem lacks (P07, P09), and which other
+ * are the path itself (P01 to P04, P08, P10), what its filesystem lacks (P07, P09), and which other
  * tool's checkpoint it is (R09).
  *
  * Threads: a pawl_storage is shared by any number; nothing else here is. Ownership: a store that is
@@ -58,6 +58,8 @@ pawl_status path_open_file(const char *given, path_file_fn opens, store **out, c
                            pawl_error *err) PAWL_MUST_CHECK;
 /* Does what a name in the root of a local store stands for, links followed, lie in that root? */
 bool path_leads_within(const char *root, const char *name);
+/* Is it the URL of an object store (P10), which no run can be opened at? */
+bool path_is_object_store(const char *given);
 /* Room and filesystem of a path, or of the part of it that exists. */
 pawl_status path_space(const char *given, store_space *out, pawl_error *err) PAWL_MUST_CHECK;
 
@@ -79,6 +81,8 @@ void path_explain_access(const char *directory, pawl_error *err);
  * I/O and a sync with a small file that is removed again. Only posix stores have findings. */
 typedef void (*path_finding_fn)(void *context, const pawl_finding *finding);
 void path_examine_filesystem(store *s, const platform *os, path_finding_fn each, void *context);
+/* Can files in a directory be written past the page cache? Tries it. */
+bool path_has_direct_io(const char *directory, const platform *os);
 
 /* ---- other_tools.c: checkpoints of other tools, told by their names; opens nothing ----------- */
 

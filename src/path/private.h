@@ -7,9 +7,9 @@
 
 /* ---- syntax.c ------------------------------------------------------------------------------- */
 
-/* Refuses what cannot be meant as a path (P08): what is empty or too long, `~` and `$VAR` that a
- * shell should have replaced, URLs that are not file://. Else *path is the path in the filesystem,
- * to be freed. */
+/* Refuses what cannot be meant as a path: what is empty or too long, `~` and `$VAR` that a shell
+ * should have replaced, URLs that are not file:// (P08), of object stores among them (P10). Else
+ * *path is the path in the filesystem, to be freed. */
 pawl_status path_check_syntax(const char *given, char **path, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- walk.c --------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refuses texts that cannot be meant as a path (P08), and takes file:// URLs apart. */
+/* Refuses texts that cannot be meant as a path (P08, P10), and takes file:// URLs apart. */
 #include "path/private.h"
 
 #include <ctype.h>
@@ -73,7 +73,34 @@ static size_t scheme_length(const char *given) {
     return n > 0 && isalpha((unsigned char)given[0]) && strncmp(given + n, "://", 3) == 0 ? n : 0;
 }
 
+bool path_is_object_store(const char *given) {
+    static const char *const schemes[] = {"s3",   "s3a",   "s3n",  "gs",    "gcs", "az",
+                                          "abfs", "abfss", "r2",   "adl",   "oci", "oss",
+                                          "cos",  "obs",   "wasb", "wasbs", "b2",  "swift"};
+    size_t n = scheme_length(given);
+    for (size_t i = 0; i < ARRAY_LENGTH(schemes); i++) {
+        if (n == strlen(schemes[i]) && strncmp(given, schemes[i], n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static pawl_status object_store(const char *given, size_t n, pawl_error *err) {
+    error_set(err, PAWL_EUSAGE, "%.*s:// is an object store, and this version saves to directories",
+              (int)n, given);
+    error_expected(err, "a directory, or file:// and an absolute path");
+    error_found(err, "the scheme \"%.*s\"; no bucket and no credentials were looked for", (int)n,
+                given);
+    error_next(err, "save to a directory, and copy checkpoints from there once they are committed; "
+                    "or mount the bucket as a filesystem, and ask pawl doctor what that lacks");
+    return PAWL_EUSAGE;
+}
+
 static pawl_status other_scheme(const char *given, size_t n, pawl_error *err) {
+    if (path_is_object_store(given)) {
+        return object_store(given, n, err);
+    }
     error_set(err, PAWL_EUSAGE, "%.*s:// is not a kind of storage that this version knows", (int)n,
               given);
     error_expected(err, "a directory, or file:// and an absolute path");

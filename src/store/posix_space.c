@@ -59,8 +59,10 @@ pawl_status store_posix_space(store *s, store_space *out, pawl_error *err) {
         (void)snprintf(out->filesystem, sizeof(out->filesystem), "unknown");
         (void)snprintf(out->mount_point, sizeof(out->mount_point), "%s", s->root);
     }
-    out->total_bytes = blocks_to_bytes(room.f_blocks, room.f_frsize);
-    out->free_bytes = blocks_to_bytes(room.f_bavail, room.f_frsize);
+    /* Filesystems that count no blocks, as ramfs, say that there are none. */
+    bool counts = room.f_blocks > 0;
+    out->total_bytes = counts ? blocks_to_bytes(room.f_blocks, room.f_frsize) : UINT64_MAX;
+    out->free_bytes = counts ? blocks_to_bytes(room.f_bavail, room.f_frsize) : UINT64_MAX;
     /* Filesystems without a fixed table of inodes report none at all. */
     out->free_inodes = room.f_files == 0 ? UINT64_MAX : room.f_favail;
     out->max_file_bytes = largest_file(out->filesystem);

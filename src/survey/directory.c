@@ -101,7 +101,8 @@ pawl_status survey_as_whole(pawl_survey *v, const survey_directory *d, bool *who
     if (is_of_orbax(v, d)) {
         return add_all_below(v, d->path, FOREIGN_ORBAX, NULL, err);
     }
-    if (survey_has(d, "saved_model.pb") && is_there(v, d->path, "variables/variables.index")) {
+    bool model = survey_has(d, "saved_model.pb") || survey_has(d, "saved_model.pbtxt");
+    if (model && is_there(v, d->path, "variables/variables.index")) {
         return add_all_below(v, d->path, FOREIGN_TENSORFLOW, NULL, err);
     }
     *whole = false;

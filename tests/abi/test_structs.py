@@ -28,7 +28,6 @@ ITEMS = {"pawl_array", "pawl_box", "pawl_metric", "pawl_rename", "pawl_setting",
 # Members that nothing works without. Who lacks one hands over what has no data, no name or no
 # value, and hears that.
 NEEDED = {
-    "pawl_array": "`a` is missing: it is a null pointer",
     "pawl_box": "is NULL",
     "pawl_memory": "struct_size of its memory is not set",
     "pawl_metric": '"loss": 0',

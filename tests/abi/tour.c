@@ -98,6 +98,11 @@ static void on_event(void *context, const pawl_event *event) {
     ++*events;
 }
 
+static int go_on(void *context) {
+    (void)context;
+    return 0;
+}
+
 static void on_finding(void *context, const pawl_finding *finding) {
     int *findings = context;
     HANDED_OUT(pawl_finding, finding);
@@ -305,6 +310,12 @@ static void differ(pawl_run *run) {
             printf("remedy %s\n", item->remedies[k]->option);
         }
     }
+    const pawl_report_advice *next = pawl_report_next(report);
+    HANDED_OUT(pawl_report_advice, next);
+    for (size_t i = 0; i < next->remedy_count; i++) {
+        HANDED_OUT(pawl_remedy, next->remedies[i]);
+        printf("together %s\n", next->remedies[i]->option);
+    }
     pawl_report_free(report);
     pawl_state_free(state);
 }
@@ -485,9 +496,10 @@ static void damage(pawl_checkpoint *checkpoint) {
 
 static void diagnose(const char *path, const pawl_storage *storage) {
     int findings = 0;
-    pawl_doctor_options options = {.struct_size = sizeof options, .need_bytes = 1};
-    (void)storage;
-    LAST_pawl_doctor_options(&options, storage);
+    pawl_report *report = NULL;
+    pawl_doctor_options options = {
+        .struct_size = sizeof options, .need_bytes = 1, .storage = storage, .report = &report};
+    LAST_pawl_doctor_options(&options, go_on);
     ADD_pawl_doctor_options(&options);
     must("doctor", pawl_doctor(path, &options, on_finding, &findings, NULL, err));
     printf("the doctor finds something: %d\n", findings > 0);
@@ -497,10 +509,11 @@ static void check(void) {
     static const int64_t shape[] = {2};
     static const float numbers[] = {1, 2};
     pawl_batch_check *batches = NULL;
-    pawl_array arrays[2] = {{.name = "a", .dtype = PAWL_F32, .ndim = 1, .shape = shape},
-                            {.name = "b", .dtype = PAWL_F32, .ndim = 1, .shape = shape}};
-    LAST_pawl_array(&arrays[0], numbers);
-    LAST_pawl_array(&arrays[1], numbers);
+    pawl_array arrays[2] = {
+        {.name = "a", .dtype = PAWL_F32, .ndim = 1, .shape = shape, .data = numbers},
+        {.name = "b", .dtype = PAWL_F32, .ndim = 1, .shape = shape, .data = numbers}};
+    LAST_pawl_array(&arrays[0], NULL);
+    LAST_pawl_array(&arrays[1], NULL);
     ADD_pawl_array(&arrays[1]);
     must("check", pawl_batch_check_new(&batches, err));
     must("batch", pawl_batch_check_next(batches, arrays, 2, sizeof(pawl_array), err));

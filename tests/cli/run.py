@@ -5,7 +5,8 @@
 cmd is a shell script. It runs in an empty directory, with these on PATH: `pawl`; the fixture maker
 `make_run`; `unprivileged` (root's: runs a command as nobody); `in_terminal` (runs it on a
 terminal of 60 columns, or as many as WIDTH says). Exit code 77 skips the test. Each `pawl` must end
-with an exit code that its verb's help lists.
+with an exit code that its verb's help lists, and each command that an error advises leads on: it is run after the
+script.
 --set-exact-output writes what came out as what is expected.
 """
 
@@ -36,6 +37,10 @@ RULES = [
     (r"\bheartbeat \d+ s ago", "heartbeat N s ago"),
     (r'\b(data-|index-|attempt |attempt": ?")[0-9a-f]{12}\b', r"\1ATTEMPT_HERE"),
     (r'(CRC32C |crc32c": ")[0-9a-f]{8}', r"\1CHECKSUM"),
+    (r"\bwith [\d.]+ [kMGT]?B/s", "with N MB/s"),
+    (r"\b[\d.]+ [kMGTP]?B of memory are left", "N GB of memory are left"),
+    (r'(of memory are left.*"evidence": )"[^"]*"', r'\1"WHERE"'),
+    (r"\bLinux [^ ,]+, \w+, \d+ processors?", "Linux VERSION, MACHINE, N processors"),
 ]
 
 # What the directory for scratch itself lies on is not the tests' matter: it may be a container's layer.
@@ -109,6 +114,38 @@ def unlisted(pawl, log):
                    if code < 128 and code not in listed_codes(pawl, verb))
 
 
+# A command as an error advises it, up to where the sentence goes on: verb, options, paths.
+ADVISED = re.compile(r"\bpawl (?P<verb>[a-z]+)(?P<rest>(?: (?:--[a-z-]+|/[^\s;,]+))+)")
+ENDED = re.compile(r"^  (?:next|safe): .*$", re.M)
+
+
+def advised_commands(stderr):
+    """What the errors of a script say to run next, each once: lists of words."""
+    found = []
+    for line in ENDED.findall(stderr):
+        for command in ADVISED.finditer(line):
+            words = [command["verb"], *(word.rstrip(".:") for word in command["rest"].split())]
+            found += [words] if words not in found else []
+    return found
+
+
+def dead_ends(args, script_text, stderr, scratch, env):
+    """The advised commands that do not lead on, as text.
+
+    They are run after the script, on what that has left, but for those that it runs itself. To show what is damaged (3)
+    leads on; another wrong call (2), another failure (1), nothing there (4) do not.
+    """
+    wrong = []
+    for words in advised_commands(stderr):
+        if " ".join(["pawl", *words]).replace(scratch + "/", "") in script_text:
+            continue
+        done = subprocess.run([os.path.abspath(args.pawl), *words], cwd=scratch, env=env, capture_output=True,
+                              text=True, timeout=TIMEOUT_S, check=False)
+        if done.returncode not in (0, 3):
+            wrong.append(f"advised: pawl {' '.join(words)}\nended with {done.returncode}: {done.stderr}")
+    return "".join(wrong)
+
+
 def end_session(leader):
     """Ends what the script left in the background."""
     try:
@@ -136,8 +173,11 @@ def execute(args, command):
                 end_session(process.pid)
             out.seek(0)
             err.seek(0)
+            told = err.read()
+            env = environment(scratch, bin_folder)
             return {"exit": f"{code}\n", "stdout": normalise(out.read(), scratch),
-                    "stderr": normalise(err.read(), scratch),
+                    "stderr": normalise(told, scratch),
+                    "advice": dead_ends(args, read(command), told.decode("utf-8", "replace"), scratch, env),
                     "figures": "".join(f"{one}\n" for one in figures.check(scratch)[1]),
                     "codes": unlisted(os.path.abspath(args.pawl), os.path.join(bin_folder, "codes"))}
     finally:
@@ -154,7 +194,7 @@ def read(path):
 def compare(folder, got):
     """The differences as text; "" when there are none."""
     parts = []
-    for name in ("stdout", "stderr", "exit", "figures", "codes"):
+    for name in ("stdout", "stderr", "exit", "figures", "codes", "advice"):
         wanted = read(os.path.join(folder, name))
         parts += difflib.unified_diff(wanted.splitlines(True), got[name].splitlines(True),
                                       f"{name} expected", f"{name} found")
@@ -168,7 +208,7 @@ def run(args, folder):
         return SKIPPED
     if args.set_exact_output:
         for name, text in got.items():
-            if name in ("figures", "codes"):
+            if name in ("figures", "codes", "advice"):
                 continue
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)

@@ -245,7 +245,8 @@ static void test_no_verb_ends_with_a_code_that_its_help_lacks(void **state) {
     assert_int_equal(verb_exit_code(gc, EXIT_DIFFERENT), EXIT_DIFFERENT);
     assert_int_equal(verb_exit_code(gc, EXIT_TRY_AGAIN), EXIT_TRY_AGAIN);
     assert_int_equal(verb_exit_code(doctor, EXIT_USAGE), EXIT_USAGE);
-    assert_int_equal(verb_exit_code(doctor, EXIT_DIFFERENT), EXIT_FAILED);
+    assert_int_equal(verb_exit_code(doctor, EXIT_DIFFERENT), EXIT_DIFFERENT);
+    assert_int_equal(verb_exit_code(doctor, EXIT_TRY_AGAIN), EXIT_FAILED);
     assert_int_equal(verb_exit_code(doctor, EXIT_NOT_FOUND), EXIT_FAILED);
     assert_int_equal(verb_exit_code(gc, 99), EXIT_FAILED);
 }

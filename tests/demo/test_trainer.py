@@ -261,6 +261,7 @@ class OtherTraining(TrainerTest):
                      "optimizer/adam/v/dense2/bias: [8] F32 in the checkpoint, [12] F32 here"):
             self.assertIn(f"charlm: {line}\n", result.err)
         self.assertIn("step 3 and the state differ in 15 places", result.err)
+        self.assertNotIn("--model-only", result.err)  # the model's own shapes differ
 
     def test_r06_other_optimizer(self):
         """Another class of optimizer is refused, and what to do about it is said."""
@@ -269,6 +270,7 @@ class OtherTraining(TrainerTest):
         self.assertEqual(result.code, 1)
         self.assertIn('the optimizer changed from "AdamW" in the checkpoint to "SGD"', result.err)
         self.assertIn("  next:     pass --model-only to restore the model alone\n", result.err)
+        self.assertIn("            with --model-only it resumes\n", result.err)
         self.assertNotIn("options.", result.err)
 
     def test_r07_checkpoint_rate_stands(self):
@@ -313,6 +315,18 @@ the state's value is used
         """Names, dtype and layers of another program's checkpoint are taken when all is asked for."""
         result = self.begin_with_other(*self.RENAME, *self.CAST, *self.MISSING, *self.UNEXPECTED)
         self.assertEqual(result.code, 0)
+        self.assertIn("resumed from step 7 of HOME/other: 6 entries", result.out)
+
+    def test_other_program_as_advised(self):
+        """What is said to resume it does."""
+        result = self.begin_with_other()
+        self.assertEqual(result.code, 1)
+        together = re.search(r"^ +with (--.*) it resumes$", result.err, re.M)
+        self.assertIsNotNone(together, result.err)
+        options = together.group(1).replace(",", "").replace(" and", "").split()
+        self.assertLess({"--rename", *self.CAST, *self.MISSING, *self.UNEXPECTED}, set(options))
+        result = self.begin_with_other(*options)
+        self.assertEqual(result.code, 0, result.err)
         self.assertIn("resumed from step 7 of HOME/other: 6 entries", result.out)
 
     def test_other_program_refused(self):

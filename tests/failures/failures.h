@@ -74,6 +74,8 @@ typedef struct trainer {
     pawl_run *run;
     pawl_error *err;
     pawl_report *report;
+    pawl_restore_options asked; /* of the last restore */
+    pawl_status came;
     pawl_log log_options;
     char log[16384];
     bool hears_of_storage; /* the log's warnings of what /tmp lies on are there, too */
@@ -95,7 +97,10 @@ void trainer_open(trainer *t, const char *path);
 void trainer_open_with(trainer *t, const char *path, const pawl_run_options *options);
 void trainer_close(trainer *t);
 void trainer_save(trainer *t, int64_t step);
+/* Where it is refused, trainer_follow then follows what the report advises, and the state may
+ * change. */
 pawl_status trainer_restore(trainer *t, const pawl_restore_options *options);
+void trainer_follow(trainer *t);
 /* A run `path` with the steps given, the last of them -1; closed again. */
 void make_run(const char *path, const int64_t *steps);
 

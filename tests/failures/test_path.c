@@ -455,6 +455,28 @@ static void test_p08_a_name_that_is_too_long(void **state) {
     assert_non_null(strstr(f->said.text, "error P08: "));
 }
 
+/* ---- P10 ------------------------------------------------------------------------------------ */
+
+static void test_p10_an_object_store_is_refused_before_a_bucket_is_looked_for(void **state) {
+    fixture *f = *state;
+    assert_refused(f, "s3://bucket/run", PAWL_EUSAGE,
+                   "the path \"s3://bucket/run\": s3:// is an object store, and this version "
+                   "saves to directories\n"
+                   "  expected: a directory, or file:// and an absolute path\n"
+                   "  found:    the scheme \"s3\"; no bucket and no credentials were looked for\n"
+                   "  next:     save to a directory, and copy checkpoints from there once they are "
+                   "committed; or mount the bucket as a filesystem, and ask pawl doctor what that "
+                   "lacks");
+    assert_int_equal(ask_doctor(f, "s3://bucket/run", 0), PAWL_SEVERITY_ERROR);
+    assert_text(f->said.text,
+                "error P10: the path \"s3://bucket/run\": s3:// is an object store, and this "
+                "version saves to directories; expected a directory, or file:// and an absolute "
+                "path; found the scheme \"s3\"; no bucket and no credentials were looked for\n"
+                "  next: save to a directory, and copy checkpoints from there once they are "
+                "committed; or mount the bucket as a filesystem, and ask pawl doctor what that "
+                "lacks\n");
+}
+
 /* ---- S10 ------------------------------------------------------------------------------------ */
 
 static void hold(void *context) {
@@ -543,6 +565,7 @@ int main(void) {
         TEST(test_p08_an_unexpanded_variable),
         TEST(test_p08_a_url_of_unknown_scheme),
         TEST(test_p08_a_name_that_is_too_long),
+        TEST(test_p10_an_object_store_is_refused_before_a_bucket_is_looked_for),
         TEST(test_s10_the_doctor_sees_another_writer),
         TEST(test_s10_the_doctor_sees_a_writer_of_another_host),
     };

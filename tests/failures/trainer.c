@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small trainer: its state, its run, its log. */
 #include "failures.h"
+#include "lib/follow_advice.h"
 
 static const int64_t kernel_shape[] = {KERNEL_ROWS, KERNEL_COLUMNS};
 
@@ -114,7 +115,29 @@ void trainer_save(trainer *t, int64_t step) {
 pawl_status trainer_restore(trainer *t, const pawl_restore_options *options) {
     pawl_report_free(t->report);
     t->report = NULL;
-    return pawl_restore(t->run, t->state, options, &t->report, t->err);
+    t->asked = options != NULL ? *options : (pawl_restore_options){.rename_count = 0};
+    t->came = pawl_restore(t->run, t->state, options, &t->report, t->err);
+    return t->came;
+}
+
+static pawl_status restore_again(void *context, const pawl_restore_options *options,
+                                 pawl_report **report) {
+    trainer *t = context;
+    return pawl_restore(t->run, t->state, options, report, t->err);
+}
+
+static const char *why_it_failed(void *context) {
+    return pawl_error_text(((trainer *)context)->err);
+}
+
+void trainer_follow(trainer *t) {
+    advised all = {
+        .context = t, .restore = restore_again, .failure = why_it_failed, .options = t->asked};
+    if (t->came == PAWL_EMISMATCH) {
+        assert_int_equal(t->asked.rename_count, 0); /* they are gone with the test */
+        advice_follow(&all, t->report);
+        assert_true(all.followed > 0);
+    }
 }
 
 void make_run(const char *path, const int64_t *steps) {

@@ -529,6 +529,22 @@ static void sights_of_ranks(void) {
     put_text("token", "token", "t0123456789abcdef");
 }
 
+static void templates(void) {
+    put_text("template", "by-name",
+             "{\"a/w\": {\"shape\": [64, 10], \"dtype\": \"F32\"}, \"a/m\": {\"shape\": [64], "
+             "\"dtype\": \"bfloat16\", \"slot_of\": \"a/w\", \"slot\": \"adam/m\"}, \"step\": "
+             "{\"kind\": \"int64\", \"role\": \"step\", \"value\": 7}}");
+    put_text("template", "list",
+             "{\"run\": \"a\", \"entries\": [{\"name\": \"w\", \"kind\": \"tensor\", \"dtype\": "
+             "\"F64\", \"shape\": [], \"slot_of\": null}, {\"name\": \"c\", \"kind\": \"json\", "
+             "\"value\": {\"x\": [1, \"y\"]}}, {\"name\": \"r\", \"kind\": \"bytes\", "
+             "\"per_rank\": true}]}");
+    put_text("template", "values",
+             "[{\"name\": \"b\", \"kind\": \"bool\", \"value\": true}, {\"name\": \"f\", \"kind\": "
+             "\"float64\", \"value\": 1e-3}, {\"name\": \"s\", \"kind\": \"string\", \"value\": "
+             "\"\\u00e9\"}]");
+}
+
 /* How many bytes, then an answer: u64le end; distance, entries, error, two texts. */
 static void answers(void) {
     CLEANUP(buffer_free) buffer out = {.data = NULL};
@@ -636,6 +652,7 @@ int main(int count, char **arguments) {
     cards();
     failures();
     sights_of_ranks();
+    templates();
     answers();
     owners();
     structures();

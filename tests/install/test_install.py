@@ -282,9 +282,12 @@ def readme_mpi(at):
 
 
 def readme_shell(at):
-    """The shell of the README runs as it stands, on the run that readme-c left."""
+    """The shell of the README runs as it stands, on the run that readme-c left, and a SavedModel."""
     if not shutil.which("mpirun"):
         skip("there is no mpirun, by which one of its lines is run")
+    model = at.arguments.work / "readme" / "export" / "1"
+    model.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "tests/fuzz/corpus/saved_model/nested", model / "saved_model.pb")
     script = "set -eu\n" + readme_block("sh")
     run("bash", "-c", script, cwd=at.arguments.work / "readme",
         env={**at.environment, **MPI_ENVIRONMENT})

@@ -4,6 +4,7 @@
  * of its own: setting a remedy's option to its value allows the difference that it was given for.
  */
 #include "lib/directory.h"
+#include "lib/follow_advice.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -217,6 +218,31 @@ static void test_all_remedies_together_restore(void **state) {
     pawl_report_free(report);
 }
 
+static pawl_status restore_again(void *context, const pawl_restore_options *options,
+                                 pawl_report **report) {
+    pawl_status status = PAWL_OK;
+    *report = restore(context, options, &status);
+    return status;
+}
+
+static const char *why_it_failed(void *context) {
+    return pawl_error_text(((fixture *)context)->err);
+}
+
+/* Each remedy leaves as many errors as it says, and what is advised together restores. */
+static void test_what_is_advised_comes_true(void **state) {
+    fixture *f = *state;
+    pawl_status status = PAWL_OK;
+    pawl_report *report = restore(f, &strict, &status);
+    advised all = {
+        .context = f, .restore = restore_again, .failure = why_it_failed, .options = strict};
+    assert_int_equal(status, PAWL_EMISMATCH);
+    assert_int_equal(pawl_report_next(report)->remain, 0);
+    advice_follow(&all, report);
+    assert_true(all.followed >= 10);
+    pawl_report_free(report);
+}
+
 /* The sentence is the description, and the next step in the interface's own words. */
 static void test_texts_name_the_options_of_the_interface(void **state) {
     fixture *f = *state;
@@ -262,6 +288,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_each_remedy_allows_its_difference),
         TEST(test_all_remedies_together_restore),
+        TEST(test_what_is_advised_comes_true),
         TEST(test_texts_name_the_options_of_the_interface),
         TEST(test_the_log_tells_what_a_report_does_not),
     };

@@ -5,6 +5,7 @@
  * saved.
  */
 #include "lib/directory.h"
+#include "lib/follow_advice.h"
 #include "lib/test.h"
 
 #include <pawl/pawl.h>
@@ -76,12 +77,42 @@ static void save(fixture *f, const entry *entries, int n) {
     pawl_state_free(s);
 }
 
-static pawl_status restore(fixture *f, const entry *entries, int n) {
-    pawl_state *s = build(f, entries, n, 0);
-    pawl_report_free(f->report);
-    f->options.struct_size = sizeof f->options;
-    pawl_status status = pawl_restore(f->run, s, &f->options, &f->report, f->err);
+typedef struct again {
+    fixture *f;
+    const entry *entries;
+    int n;
+} again;
+
+static pawl_status restore_again(void *context, const pawl_restore_options *options,
+                                 pawl_report **report) {
+    const again *a = context;
+    pawl_state *s = build(a->f, a->entries, a->n, 0);
+    pawl_status status = pawl_restore(a->f->run, s, options, report, a->f->err);
     pawl_state_free(s);
+    return status;
+}
+
+static const char *why_it_failed(void *context) {
+    return pawl_error_text(((const again *)context)->f->err);
+}
+
+/* What a refused restore advises is followed, too; that error is the one that is left. */
+static pawl_status restore(fixture *f, const entry *entries, int n) {
+    again same = {f, entries, n};
+    pawl_report_free(f->report);
+    f->report = NULL;
+    f->options.struct_size = sizeof f->options;
+    pawl_status status = restore_again(&same, &f->options, &f->report);
+    if (status == PAWL_EMISMATCH) {
+        advised all = {.context = &same,
+                       .restore = restore_again,
+                       .failure = why_it_failed,
+                       .options = f->options};
+        advice_follow(&all, f->report);
+        pawl_report *ignored = NULL;
+        status = restore_again(&same, &f->options, &ignored);
+        pawl_report_free(ignored);
+    }
     return status;
 }
 
@@ -170,6 +201,9 @@ static void test_siblings_that_are_alike_are_a_warning(void **state) {
         "renumbered, "
         "too; compare the two models, and if their entries were renumbered, add {\"dense\", "
         "\"dense_1\"}, {\"dense_1\", \"dense_2\"} to options.renames, all of them");
+    assert_non_null(strstr(pawl_error_text(f->err),
+                           "to options.renames, all of them; if they were not, set options."
+                           "unexpected = PAWL_POLICY_ALLOW to leave it out, and set options."));
     follow(f, PAWL_SEVERITY_WARNING);
     assert_restored(f, ENTRIES(wanted));
 }

@@ -256,10 +256,13 @@ static pawl_status read_tensor(reading *r, tensor_info *t, pawl_error *err) {
         return PAWL_EUNSUPPORTED;
     }
     uint64_t row = t->ndim > 0 ? (uint64_t)t->shape[t->ndim - 1] : 1;
+    uint64_t row_bytes; /* other dimensions may be 0 */
     if (row % t->type->elements != 0) {
         return refuse(r, PAWL_EDAMAGED, at, "the rows of a tensor are no whole blocks", err);
     }
-    if (multiply_overflows(t->bytes / t->type->elements, t->type->bytes, &t->bytes)) {
+    if (multiply_overflows(row / t->type->elements, t->type->bytes, &row_bytes) ||
+        row_bytes > INT64_MAX ||
+        multiply_overflows(t->bytes / t->type->elements, t->type->bytes, &t->bytes)) {
         return refuse(r, PAWL_EDAMAGED, at, "a tensor is larger than any file", err);
     }
     t->at = r->scan.at;

@@ -6,13 +6,7 @@
 #ifndef FOREIGN_TENSORFLOW_BUNDLE_H
 #define FOREIGN_TENSORFLOW_BUNDLE_H
 
-#include "base/base.h"
-
-/* Bytes of a key or a value; they live as long as the bundle. */
-typedef struct bundle_text {
-    const uint8_t *bytes;
-    size_t n;
-} bundle_text;
+#include "foreign/tensorflow/protobuf.h"
 
 /* A part of a partitioned variable: `length` -1: all of the dimension. */
 typedef struct bundle_slice {
@@ -51,18 +45,6 @@ pawl_status bundle_decode(const uint8_t *index, size_t n, bundle *out, pawl_erro
 void bundle_free(bundle *b);
 /* NULL: none. */
 const bundle_entry *bundle_find(const bundle *b, const void *key, size_t n);
-
-/* ---- protobuf.c ----------------------------------------------------------------------------- */
-
-/* A field of a message. */
-typedef struct proto_field {
-    uint32_t number;
-    unsigned wire;    /* 0: varint, 1: 8 bytes, 2: bytes, 5: 4 bytes */
-    uint64_t value;   /* of 0, 1 and 5 */
-    bundle_text text; /* of 2 */
-} proto_field;
-/* *more is false at the end of the message. */
-pawl_status proto_next(cursor *c, proto_field *out, bool *more, pawl_error *err) PAWL_MUST_CHECK;
 
 /* ---- snappy.c ------------------------------------------------------------------------------- */
 

@@ -6,18 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- texts ---------------------------------------------------------------------------------- */
-
-bool bundle_text_is(bundle_text text, const char *what) {
-    return text.n == strlen(what) && (text.n == 0 || memcmp(text.bytes, what, text.n) == 0);
-}
-
-int bundle_text_compare(bundle_text a, bundle_text b) {
-    size_t n = a.n < b.n ? a.n : b.n;
-    int order = n > 0 ? memcmp(a.bytes, b.bytes, n) : 0;
-    return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
-}
-
 /* ---- decoding ------------------------------------------------------------------------------- */
 
 static cursor message(bundle_text text) {

@@ -77,8 +77,6 @@ const graph_attribute *graph_find(const object_graph *g, bundle_text key);
 const graph_attribute *graph_find_whole(const object_graph *g, bundle_text key,
                                         bundle_text *ending);
 bool graph_is_ending(const char *text, size_t n);
-bool bundle_text_is(bundle_text text, const char *what);
-int bundle_text_compare(bundle_text a, bundle_text b);
 /* The child of that name; GRAPH_NOBODY. */
 uint32_t graph_child_of(const object_graph *g, uint32_t node, const char *name);
 

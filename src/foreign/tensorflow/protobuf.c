@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fields of a message of protobuf (https://protobuf.dev/programming-guides/encoding/). */
-#include "foreign/tensorflow/bundle.h"
+#include "foreign/tensorflow/protobuf.h"
+
+#include <string.h>
+
+bool bundle_text_is(bundle_text text, const char *what) {
+    return text.n == strlen(what) && (text.n == 0 || memcmp(text.bytes, what, text.n) == 0);
+}
+
+int bundle_text_compare(bundle_text a, bundle_text b) {
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n > 0 ? memcmp(a.bytes, b.bytes, n) : 0;
+    return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
+}
 
 static pawl_status refuse(const cursor *c, const char *what, pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "the %s is wrong at byte %llu: %s", c->what,

@@ -31,6 +31,7 @@ ENUMS = {
     "pawl_difference": ("PAWL_DIFF_", _abi.Difference),
     "pawl_diff_kind": ("PAWL_", _abi.DiffKind),
     "pawl_convert_fate": ("PAWL_", _abi.Fate),
+    "pawl_doctor_part": ("PAWL_DOCTOR_", _abi.DoctorPart),
     "pawl_severity": ("PAWL_SEVERITY_", _abi.Severity),
     "pawl_step_status": ("PAWL_STEP_", _abi.StepStatus),
     "pawl_event_kind": ("PAWL_EVENT_", _abi.EventKind),

@@ -108,7 +108,6 @@ class Arguments(support.InDirectory):
                 (lambda: run.restore(state, renames=["a"]), "renames is a mapping of prefixes to prefixes, not list"),
                 (lambda: run.restore(state, supply={}), "supply is a function of an entry, not dict"),
                 (lambda: run.restore(state, progress="yes"), "progress is True, False or a function, not str: 'yes'"),
-                (lambda: pawl.BatchCheck().next([1]), "batch is a mapping of names to arrays, not list"),
                 (lambda: pawl.check_gradients({}, None), "gradients is a mapping of names to arrays, not NoneType"),
                 (lambda: pawl.check_data_position({}, "x", 1), "a pawl.State is .* not dict"),
             ):

@@ -144,6 +144,19 @@ static void test_j02_what_is_no_array_is_refused(void **state) {
     assert_string_equal(err.attempt, "batch 2 `images` has a dimension of unknown size");
 }
 
+/* Whoever knows what an entry is instead of an array says it. */
+static void test_j02_text_and_ragged_entries_are_named(void **state) {
+    struct pawl_error err = ERROR_INIT;
+    const pawl_array batch[] = {{.name = "a", .dtype = PAWL_I32, .ndim = 1, .shape = labels},
+                                {.name = "words", .instead = "text"}};
+    assert_fails(pawl_batch_check_next(*state, batch, 2, sizeof(pawl_array), &err), PAWL_EUSAGE,
+                 &err);
+    assert_string_equal(err.attempt, "batch 0 `words` is text");
+    assert_string_equal(err.entry, "words");
+    assert_string_equal(err.next, "a batch is made of arrays of one dtype and one shape: pad what "
+                                  "is ragged, turn text into numbers");
+}
+
 static void test_a_repeated_name_is_refused(void **state) {
     struct pawl_error err = ERROR_INIT;
     const pawl_array twice[] = {{.name = "a", .dtype = PAWL_I32, .ndim = 1, .shape = labels},
@@ -202,6 +215,7 @@ int main(void) {
         TEST(test_the_order_of_entries_does_not_matter),
         TEST(test_j02_f64_is_refused_in_the_first_batch),
         TEST(test_j02_what_is_no_array_is_refused),
+        TEST(test_j02_text_and_ragged_entries_are_named),
         TEST(test_a_repeated_name_is_refused),
         TEST(test_the_signature_is_json_of_the_first_batch),
         TEST(test_null_pointers_are_refused),

@@ -315,6 +315,8 @@ static void test_r09_other_tools_checkpoints_are_recognised(void **state) {
         {"ckpt-1.index", false, "a TensorFlow checkpoint", OPEN},
         {"ckpt-1.data-00000-of-00001", false, "a TensorFlow checkpoint", OPEN},
         {"saved_model.pb", false, "a TensorFlow SavedModel", OPEN},
+        {"saved_model.pbtxt", false, "a TensorFlow SavedModel that is text",
+         "let TensorFlow write it as saved_model.pb"},
         {"model.safetensors", false, "safetensors weights", OPEN},
         {"commit_success.txt", false, "a checkpoint of Orbax", OPEN},
         {"_METADATA", false, "a checkpoint of Orbax", OPEN},

@@ -34,6 +34,23 @@ static void assert_golden(void) {
     }
 }
 
+static void test_the_shortest_text_of_32_bits(void **state) {
+    static const struct {
+        float number;
+        const char *text;
+    } singles[] = {{0.001F, "0.001"},
+                   {0.1F, "0.1"},
+                   {-0.0F, "-0"},
+                   {1.0F / 3, "0.33333334"},
+                   {FLT_MAX, "3.4028235e+38"},
+                   {16777216.0F, "16777216"}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(singles); i++) {
+        char out[DOUBLE_CHARS];
+        assert_string_equal(text_single(out, singles[i].number), singles[i].text);
+    }
+}
+
 static void test_the_shortest_text_that_reads_back(void **state) {
     (void)state;
     assert_golden();
@@ -89,6 +106,7 @@ static void test_what_is_not_finite_is_a_string_in_json(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_shortest_text_of_32_bits),
         cmocka_unit_test(test_the_shortest_text_that_reads_back),
         cmocka_unit_test(test_any_double_reads_back),
         cmocka_unit_test(test_a_point_where_the_locale_has_a_comma),

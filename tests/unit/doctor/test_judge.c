@@ -137,6 +137,27 @@ static void test_a_sight_survives_the_wire(void **state) {
     }
 }
 
+/* What a host lacks is told beside, and keeps nothing from being compared. */
+static void test_a_rank_whose_machine_lacks_something(void **state) {
+    (void)state;
+    world w;
+    make(&w);
+    for (int r = 3; r < RANKS; r++) {
+        (void)snprintf(w.of[r].trouble_id, sizeof(w.of[r].trouble_id), "E01");
+        (void)snprintf(w.of[r].trouble, sizeof(w.of[r].trouble), "64 open files");
+    }
+    judge(&w, "ok: all 5 ranks, on 2 hosts, see the same /nfs/run and can write there\n -> \n"
+              "E01: on ranks 3 and 4 (host b): 64 open files\n -> \n");
+    make(&w);
+    (void)snprintf(w.of[3].trouble_id, sizeof(w.of[3].trouble_id), "S05");
+    (void)snprintf(w.of[3].trouble, sizeof(w.of[3].trouble), "little memory");
+    w.of[3].wrote = false;
+    judge(&w, "P02: rank 3 (host b) can see /nfs/run, but cannot create files there\n"
+              " -> let all ranks run as the same user, and mount the storage for writing on all "
+              "hosts\n"
+              "S05: on rank 3 (host b): little memory\n -> \n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_wrong),
@@ -144,6 +165,7 @@ int main(void) {
         cmocka_unit_test(test_p02_ranks_that_only_see_are_named),
         cmocka_unit_test(test_p04_other_paths_are_named),
         cmocka_unit_test(test_s11_without_a_token_only_absence_is_told),
+        cmocka_unit_test(test_a_rank_whose_machine_lacks_something),
         cmocka_unit_test(test_a_sight_survives_the_wire),
     };
     return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);

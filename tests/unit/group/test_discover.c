@@ -45,6 +45,13 @@ static void check_all(const one_case *cases, size_t count) {
     "SLURM_JOB_ID=4711", "SLURM_STEP_ID=2", "SLURM_PROCID=" rank, "SLURM_STEP_NUM_TASKS=" size,    \
         "SLURM_STEP_NUM_NODES=" nodes, "SLURM_LOCALID=0"
 
+#define CONFIG                                                                                     \
+    "{\"cluster\": {\"worker\": [\"host:port\", ...]}, \"task\": {\"type\": \"worker\", "          \
+    "\"index\": 0}}"
+#define TF_CONFIG(cluster, type, index)                                                            \
+    "TF_CONFIG={\"cluster\": {" cluster "}, \"task\": {\"type\": \"" type "\", \"index\": " index  \
+    "}, \"environment\": \"cloud\"}"
+
 static void test_each_launcher_is_understood(void **state) {
     (void)state;
     static const one_case cases[] = {
@@ -83,6 +90,18 @@ static void test_each_launcher_is_understood(void **state) {
         {"Flux 1/2 1/0 Flux:fA",
          {"FLUX_TASK_RANK=1", "FLUX_JOB_SIZE=2", "FLUX_TASK_LOCAL_ID=1", "FLUX_JOB_ID=fA"}},
         {"Kubernetes 1/4 -1/0 ", {"JOB_COMPLETION_INDEX=1", "WORLD_SIZE=4"}},
+        {"TF_CONFIG 1/2 -1/0 ", {TF_CONFIG("\"worker\": [\"a:1\", \"b:1\"]", "worker", "1")}},
+        {"TF_CONFIG 0/3 -1/0 ",
+         {TF_CONFIG("\"chief\": [\"c:1\"], \"worker\": [\"a:1\", \"b:1\"]", "chief", "0")}},
+        {"TF_CONFIG 2/3 -1/0 ",
+         {TF_CONFIG(
+             "\"worker\": [\"a:1\", \"b:1\"], \"chief\": [\"c:1\"], \"evaluator\": [\"e:1\"]",
+             "worker", "\"1\"")}},
+        {"TF_CONFIG 1/2 -1/0 ", /* of TensorFlow 1; addresses by number */
+         {TF_CONFIG("\"master\": [\"c:1\"], \"worker\": {\"0\": \"a:1\"}", "worker", "0")}},
+        {"TF_CONFIG 1/2 -1/0 Slurm:4711:0:-",
+         {TF_CONFIG("\"worker\": [\"a:1\", \"b:1\"]", "worker", "1"), "SLURM_JOB_ID=4711",
+          "SLURM_STEP_ID=0", "SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_LOCALID=0"}},
     };
     check_all(cases, ARRAY_LENGTH(cases));
 }
@@ -104,6 +123,15 @@ static void test_a_shell_that_is_no_rank_counts_as_nothing(void **state) {
         {"none 0/1 -1/0 ", {"RANK=", "WORLD_SIZE=4"}},
         {"none 0/1 -1/0 ", {"PMI_RANK=", "PMI_SIZE="}},
         {"none 0/1 -1/0 ", {"PMI_SIZE=4", "MPI_LOCALRANKID=0"}},
+        /* a cluster without a task; parameter servers and who works for them; an evaluator */
+        {"none 0/1 -1/0 ", {"TF_CONFIG="}},
+        {"none 0/1 -1/0 ", {"TF_CONFIG={}"}},
+        {"none 0/1 -1/0 ", {"TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}}"}},
+        {"none 0/1 -1/0 ", {"TF_CONFIG={\"task\": {\"type\": \"worker\", \"index\": 3}}"}},
+        {"none 0/1 -1/0 ",
+         {TF_CONFIG("\"chief\": [\"c:1\"], \"worker\": [\"a:1\"], \"ps\": [\"p:1\"]", "worker",
+                    "0")}},
+        {"none 0/1 -1/0 ", {TF_CONFIG("\"worker\": [\"a:1\"]", "evaluator", "0")}},
         /* what is no variable, or another one */
         {"none 0/1 -1/0 ", {"PMI_RANK", "", "=", "PMI_RANKS=1", "XPMI_RANK=1", "pmi_rank=1"}},
         /* mpirun and torchrun in a batch script */
@@ -309,6 +337,37 @@ static void test_numbers_that_cannot_be_together_are_refused(void **state) {
     refuse_all(cases, ARRAY_LENGTH(cases));
 }
 
+static void test_a_tf_config_that_is_none_is_refused(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+        {PAWL_EUSAGE, CONFIG, "something else at character 1", {"TF_CONFIG=worker 0"}},
+        {PAWL_EUSAGE, CONFIG, "something else at character 2", {"TF_CONFIG={"}},
+        {PAWL_EUSAGE, CONFIG, "something else at character 4", {"TF_CONFIG={} {}"}},
+        {PAWL_EUSAGE, CONFIG, "something else at character 13", {"TF_CONFIG={\"cluster\": [1]}"}},
+        {PAWL_EUSAGE,
+         CONFIG,
+         "something else at character 70",
+         {TF_CONFIG("\"worker\": [\"a:1\"]", "worker", "-1")}},
+        {PAWL_EUSAGE,
+         CONFIG,
+         "something else at character 75",
+         {TF_CONFIG("\"worker\": [\"a:1\"]", "worker", "\"one\"")}},
+        {PAWL_EUSAGE,
+         CONFIG,
+         "a worker that is not in the cluster",
+         {TF_CONFIG("\"worker\": [\"a:1\"]", "worker", "1")}},
+        {PAWL_EUSAGE,
+         CONFIG,
+         "a chief that is not in the cluster",
+         {TF_CONFIG("\"worker\": [\"a:1\"]", "chief", "0")}},
+        {PAWL_EMISMATCH,
+         "TF_CONFIG: rank 1 of 2 (task=1, cluster=2)",
+         "Slurm: rank 0 of 2 (SLURM_PROCID=0, SLURM_STEP_NUM_TASKS=2)",
+         {TF_CONFIG("\"worker\": [\"a:1\", \"b:1\"]", "worker", "1"), SLURM_STEP("0", "2", "1")}},
+    };
+    refuse_all(cases, ARRAY_LENGTH(cases));
+}
+
 /* ---- what is said ---- */
 
 static void test_the_text_says_what_was_decided_and_why(void **state) {
@@ -374,6 +433,7 @@ int main(void) {
         cmocka_unit_test(test_two_sources_that_disagree_are_refused),
         cmocka_unit_test(test_what_is_no_number_is_refused),
         cmocka_unit_test(test_numbers_that_cannot_be_together_are_refused),
+        cmocka_unit_test(test_a_tf_config_that_is_none_is_refused),
         cmocka_unit_test(test_the_text_says_what_was_decided_and_why),
         cmocka_unit_test(test_long_values_are_cut_and_stay_apart),
         cmocka_unit_test(test_every_launch_is_one_that_a_group_takes),

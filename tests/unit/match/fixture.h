@@ -5,6 +5,7 @@
 
 #include "lib/test.h"
 #include "match/match.h"
+#include "unit/match/follow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct fixture {
     pawl_report *report;
     match_result *match;
     pawl_error err;
+    int followed; /* matches made to follow what reports advise */
 } fixture;
 
 static inline int set_up(void **context) {
@@ -188,24 +190,48 @@ static inline pawl_status fixture_next(void *context, const record_entry **out, 
     return PAWL_OK;
 }
 
+static inline pawl_status fixture_again(void *context, pawl_error *err) {
+    fixture *f = context;
+    (void)err;
+    f->next = 0;
+    return PAWL_OK;
+}
+
+static inline entry_source fixture_source(fixture *f) {
+    f->next = 0;
+    return (entry_source){.context = f, .next = fixture_next, .again = fixture_again};
+}
+
 static const match_ranks alone = {.world_size = 1, .saved_world_size = 1};
 
+/* What its report advises is followed, too. */
 static inline pawl_status try_match(fixture *f) {
     fixture_forget_match(f);
     if (f->record_count > 1) {
         qsort(f->records, f->record_count, sizeof(*f->records), fixture_by_name);
     }
-    f->next = 0;
     assert_ok(state_snapshot_take(f->state, 0, false, &f->snapshot, &f->err), &f->err);
     assert_ok(report_new(&f->report, &f->err), &f->err);
     report_set_step(f->report, 1000);
-    entry_source source = {.context = f, .next = fixture_next};
+    entry_source source = fixture_source(f);
     const match_ranks ranks = {.rank = f->rank,
                                .world_size = f->world_size,
                                .saved_world_size = f->saved_world_size,
                                .job = f->job,
                                .faults = f->faults};
-    return match_make(f->snapshot, source, &f->options, &ranks, f->report, &f->match, &f->err);
+    pawl_status status =
+        match_make(f->snapshot, source, &f->options, &ranks, f->report, &f->match, &f->err);
+    if (status == PAWL_OK) {
+        followed all = {.snapshot = f->snapshot,
+                        .checkpoint = source,
+                        .options = f->options,
+                        .ranks = ranks,
+                        .report = f->report,
+                        .refused = f->match->refused,
+                        .err = ERROR_INIT};
+        f->followed += follow_all(&all);
+    }
+    return status;
 }
 
 static inline void match(fixture *f) {

@@ -62,12 +62,19 @@ static void test_other_values_of_other_roles_are_no_difference(void **context) {
 
 /* ---- R01 ------------------------------------------------------------------------------------ */
 
+/* So that something is left to restore where another entry is taken out. */
+static void one_that_fits(fixture *f) {
+    state_tensor(f, "fits", PAWL_F32, SHAPE(1));
+    saved_tensor(f, "fits", PAWL_F32, SHAPE(1));
+}
+
 #define SHAPE_ADVICE                                                                               \
     "; build the model with the checkpoint's shape, or take the entry out of the state and set "   \
     "options.unexpected = PAWL_POLICY_ALLOW to leave it out"
 
 static void test_r01_other_shape(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     state_tensor(f, "dense/kernel", PAWL_F32, SHAPE(64, 12));
     saved_tensor(f, "dense/kernel", PAWL_F32, SHAPE(64, 10));
     match(f);
@@ -75,11 +82,24 @@ static void test_r01_other_shape(void **context) {
                      "\"dense/kernel\" is [64, 10] F32 in the checkpoint and [64, 12] F32 in the "
                      "state: dimension 1 differs" SHAPE_ADVICE);
     assert_int_equal(item(f, 0)->dimension, 1);
-    assert_pairs(f, 0, 0, 0);
+    assert_pairs(f, 1, 0, 0);
+}
+
+/* The only entry: without it nothing would be restored, and that is no way out. */
+static void test_r01_other_shape_of_all_there_is(void **context) {
+    fixture *f = *context;
+    state_tensor(f, "a", PAWL_F32, SHAPE(4));
+    saved_tensor(f, "a", PAWL_F32, SHAPE(3));
+    match(f);
+    assert_only_item(f, PAWL_DIFF_SHAPE, ERROR, "a", "[3] F32", "[4] F32",
+                     "\"a\" is [3] F32 in the checkpoint and [4] F32 in the state: dimension 0 "
+                     "differs; build the model with the checkpoint's shape");
+    assert_int_equal(item(f, 0)->remedy_count, 0);
 }
 
 static void test_r01_other_number_of_dimensions(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     state_tensor(f, "a", PAWL_F32, SHAPE(640));
     saved_tensor(f, "a", PAWL_F32, SHAPE(64, 10));
     match(f);
@@ -247,6 +267,64 @@ static void test_r07_error_on_request(void **context) {
         "PAWL_POLICY_CALLER to keep the state's");
 }
 
+/* A float32's digits, where it was one: frameworks keep a rate in 32 bits. */
+static void test_r07_rates_of_32_bits_are_short(void **context) {
+    fixture *f = *context;
+    saved_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, (double)0.001F);
+    state_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, 0.1);
+    saved_float(f, "momentum", PAWL_ROLE_HYPERPARAMETER, 0.3333333333333333);
+    state_float(f, "momentum", PAWL_ROLE_HYPERPARAMETER, (double)1e-7F);
+    match(f);
+    assert_string_equal(item(f, 0)->checkpoint, "0.001");
+    assert_string_equal(item(f, 0)->state, "0.1");
+    assert_string_equal(item(f, 1)->checkpoint, "0.3333333333333333");
+    assert_string_equal(item(f, 1)->state, "1e-07");
+}
+
+/* Two that would be written alike show what differs. */
+static void test_r07_the_same_rate_in_32_and_64_bits(void **context) {
+    fixture *f = *context;
+    saved_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, (double)0.001F);
+    state_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, 0.001);
+    match(f);
+    assert_string_equal(item(f, 0)->checkpoint, "0.0010000000474974513");
+    assert_string_equal(item(f, 0)->state, "0.001");
+}
+
+static void rate_and_schedule(fixture *f, pawl_policy policy) {
+    static const char schedule[] = "{\"class\": \"CosineDecay\"}";
+    saved_float(f, "lr", PAWL_ROLE_HYPERPARAMETER, 0.01);
+    state_value(f, "lr", PAWL_KIND_JSON, PAWL_ROLE_HYPERPARAMETER, schedule, sizeof(schedule) - 1);
+    state_float(f, "step", PAWL_ROLE_STEP, 1);
+    saved_float(f, "step", PAWL_ROLE_STEP, 1);
+    f->options.hyperparameter = policy;
+    match(f);
+}
+
+/* A5c: a constant rate was saved, and the program has a schedule. */
+static void test_r06_r07_a_schedule_in_the_place_of_a_rate(void **context) {
+    fixture *f = *context;
+    rate_and_schedule(f, PAWL_POLICY_DEFAULT);
+    assert_only_item(f, PAWL_DIFF_KIND, ERROR, "lr", "float64 0.01",
+                     "json {\"class\": \"CosineDecay\"}",
+                     "\"lr\" is of another kind: float64 0.01 in the checkpoint, json {\"class\": "
+                     "\"CosineDecay\"} in the state; give the state's entry the checkpoint's kind, "
+                     "or set options.hyperparameter = PAWL_POLICY_CALLER to keep the state's, or "
+                     "take the entry out of the state and set options.unexpected = "
+                     "PAWL_POLICY_ALLOW to leave it out");
+}
+
+static void test_r06_r07_the_callers_schedule_stands_on_request(void **context) {
+    fixture *f = *context;
+    rate_and_schedule(f, PAWL_POLICY_CALLER);
+    assert_only_item(f, PAWL_DIFF_KIND, WARNING, "lr", "float64 0.01",
+                     "json {\"class\": \"CosineDecay\"}",
+                     "\"lr\" is of another kind: float64 0.01 in the checkpoint, json {\"class\": "
+                     "\"CosineDecay\"} in the state: the state's value is used");
+    assert_pairs(f, 2, 1, 0);
+    assert_true(f->match->pairs[0].keep_caller);
+}
+
 static void test_r07_integers_show_their_digits(void **context) {
     fixture *f = *context;
     saved_value(f, "n", PAWL_KIND_INT64, PAWL_ROLE_HYPERPARAMETER,
@@ -332,6 +410,7 @@ static void test_r07_tensor_of_the_caller_is_kept(void **context) {
 
 static void test_tensor_against_value(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     saved_tensor(f, "x", PAWL_F32, SHAPE(3));
     state_float(f, "x", PAWL_ROLE_OTHER, 0.5);
     match(f);
@@ -343,6 +422,7 @@ static void test_tensor_against_value(void **context) {
 
 static void test_value_of_each_rank_against_common_value(void **context) {
     fixture *f = *context;
+    one_that_fits(f);
     saved_value(f, "x", PAWL_KIND_BYTES, PAWL_ROLE_RNG, "abc", 3);
     state_rank_bytes(f, "x");
     match(f);
@@ -572,6 +652,7 @@ int main(void) {
         WITH_BOTH(test_match_keeps_the_sources),
         WITH_BOTH(test_other_values_of_other_roles_are_no_difference),
         WITH_BOTH(test_r01_other_shape),
+        WITH_BOTH(test_r01_other_shape_of_all_there_is),
         WITH_BOTH(test_r01_other_number_of_dimensions),
         WITH_BOTH(test_r01_r02_both_are_reported),
         WITH_BOTH(test_r02_other_dtype),
@@ -585,6 +666,10 @@ int main(void) {
         WITH_BOTH(test_r07_checkpoint_stands_by_default),
         WITH_BOTH(test_r07_caller_stands_on_request),
         WITH_BOTH(test_r07_error_on_request),
+        WITH_BOTH(test_r07_rates_of_32_bits_are_short),
+        WITH_BOTH(test_r07_the_same_rate_in_32_and_64_bits),
+        WITH_BOTH(test_r06_r07_a_schedule_in_the_place_of_a_rate),
+        WITH_BOTH(test_r06_r07_the_callers_schedule_stands_on_request),
         WITH_BOTH(test_r07_integers_show_their_digits),
         WITH_BOTH(test_r07_json_of_one_meaning_is_equal),
         WITH_BOTH(test_r07_other_json),

@@ -6,7 +6,9 @@
 #define WARNING PAWL_SEVERITY_WARNING
 
 #define MODEL_ONLY "set options.model_only = 1 to restore the model alone"
-#define ASSEMBLE   "; build the optimizer with the settings that it was saved with, or " MODEL_ONLY
+#define SAME_SLOT                                                                                  \
+    "give the state's entry the role, the slot and the variable that it was saved with"
+#define ASSEMBLE "; build the optimizer with the settings that it was saved with, or " MODEL_ONLY
 
 static void one_variable(fixture *f) {
     state_tensor(f, "dense/kernel", PAWL_F32, SHAPE(64, 10));
@@ -113,7 +115,7 @@ static void test_r06_slot_of_a_variable_that_has_another_shape(void **context) {
         item(f, 1)->text,
         "the optimizer slot \"m\" of \"w\" is [64, 10] F32, as its variable was "
         "when it was saved; the variable is [64, 12] F32 now, so the slot does not fit it; "
-        "rebuild the optimizer for the model, or " MODEL_ONLY);
+        "rebuild the optimizer for the model");
 }
 
 /* Both kinds of difference tell what a slot is called in the checkpoint. */
@@ -152,9 +154,62 @@ static void test_r06_slot_of_another_kind(void **context) {
         "slot \"adam/m\" of \"dense/kernel\"",
         "the optimizer slot \"opt/0\" of \"dense/kernel\" is slot \"adam/v\" of "
         "\"dense/kernel\" in the checkpoint and slot \"adam/m\" of \"dense/kernel\" in "
-        "the state; " MODEL_ONLY);
+        "the state; " SAME_SLOT ", or " MODEL_ONLY);
 }
 
+static void two_slots(fixture *f, pawl_dtype saved, pawl_dtype wanted, int64_t elements) {
+    one_variable(f);
+    pawl_tensor t = a_tensor("opt/m", wanted, SHAPE(64, 10));
+    t.role = PAWL_ROLE_SLOT;
+    t.slot_of = "dense/kernel";
+    t.slot = "adam/m";
+    assert_ok(state_add_tensor(f->state, &t, &f->err), &f->err);
+    saved_slot(f, "opt/m", "dense/kernel", "adam/m", SHAPE(64, elements));
+    f->records[f->record_count - 1].dtype = saved;
+    match(f);
+}
+
+#define SLOT_SIDES                                                                                 \
+    "the optimizer slot \"adam/m\" of \"dense/kernel\" is [64, 10] F32 in the checkpoint and "     \
+    "[64, 10] BF16 in the state"
+
+static void test_r06_slot_of_another_dtype(void **context) {
+    fixture *f = *context;
+    two_slots(f, PAWL_F32, PAWL_BF16, 10);
+    assert_only_item(f, PAWL_DIFF_SLOT, ERROR, "opt/m", "[64, 10] F32", "[64, 10] BF16",
+                     SLOT_SIDES
+                     "; set options.cast = PAWL_POLICY_ALLOW to convert it, or " MODEL_ONLY);
+    assert_string_equal(item(f, 0)->other_name, "dense/kernel");
+}
+
+static void test_r06_slot_is_cast_on_request(void **context) {
+    fixture *f = *context;
+    f->options.cast = PAWL_POLICY_ALLOW;
+    two_slots(f, PAWL_F32, PAWL_BF16, 10);
+    assert_only_item(f, PAWL_DIFF_SLOT, PAWL_SEVERITY_NOTE, "opt/m", "[64, 10] F32",
+                     "[64, 10] BF16", SLOT_SIDES ": it is converted");
+    assert_pairs(f, 2, 0, 0);
+}
+
+static void test_r06_slot_whose_dtype_is_not_converted(void **context) {
+    fixture *f = *context;
+    two_slots(f, PAWL_I32, PAWL_F32, 10);
+    assert_string_equal(item(f, 0)->change,
+                        "only F64, F32, F16 and BF16 are converted into each other: give the state "
+                        "the checkpoint's dtype");
+    assert_int_equal(item(f, 0)->remedy_count, 1);
+}
+
+/* One difference, of which both sides tell all. */
+static void test_r06_slot_of_another_shape_and_dtype(void **context) {
+    fixture *f = *context;
+    two_slots(f, PAWL_F32, PAWL_BF16, 12);
+    assert_int_equal(pawl_report_count(f->report), 1);
+    assert_string_equal(item(f, 0)->checkpoint, "[64, 12] F32");
+    assert_string_equal(item(f, 0)->state, "[64, 10] BF16");
+}
+
+/* The model alone lacks the entry, so that is no way out. */
 static void test_r06_variable_that_was_a_slot(void **context) {
     fixture *f = *context;
     state_tensor(f, "a", PAWL_F32, SHAPE(3));
@@ -162,7 +217,7 @@ static void test_r06_variable_that_was_a_slot(void **context) {
     match(f);
     assert_only_item(f, PAWL_DIFF_SLOT, ERROR, "a", "slot \"adam/m\" of \"b\"", "no slot",
                      "the optimizer slot \"a\" of \"b\" is slot \"adam/m\" of \"b\" in the "
-                     "checkpoint and no slot in the state; " MODEL_ONLY);
+                     "checkpoint and no slot in the state; " SAME_SLOT);
 }
 
 static void other_optimizer(fixture *f) {
@@ -252,6 +307,10 @@ int main(void) {
         WITH_BOTH(test_r06_slot_that_a_rule_moved),
         WITH_BOTH(test_r06_slot_of_another_kind),
         WITH_BOTH(test_r06_variable_that_was_a_slot),
+        WITH_BOTH(test_r06_slot_of_another_dtype),
+        WITH_BOTH(test_r06_slot_is_cast_on_request),
+        WITH_BOTH(test_r06_slot_whose_dtype_is_not_converted),
+        WITH_BOTH(test_r06_slot_of_another_shape_and_dtype),
         WITH_BOTH(test_r06_optimizer_changed),
         WITH_BOTH(test_r06_optimizer_changed_with_its_slots),
         WITH_BOTH(test_r06_optimizer_changed_with_slots_on_one_side),

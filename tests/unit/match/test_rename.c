@@ -452,8 +452,7 @@ static pawl_status match_once(void *context, pawl_error *err) {
     fixture *f = context;
     match_result *made = NULL;
     pawl_report *report = NULL;
-    entry_source source = {.context = f, .next = fixture_next};
-    f->next = 0;
+    entry_source source = fixture_source(f);
     pawl_status status = report_new(&report, err);
     if (status == PAWL_OK) {
         status = match_make(f->snapshot, source, &f->options, &alone, report, &made, err);

@@ -132,6 +132,8 @@ static void test_json_of_a_refused_match(void **context) {
     fixture *f = *context;
     saved_tensor(f, "a", PAWL_F32, SHAPE(3));
     state_tensor(f, "a", PAWL_F32, SHAPE(4));
+    saved_tensor(f, "fits", PAWL_F32, SHAPE(3));
+    state_tensor(f, "fits", PAWL_F32, SHAPE(3));
     match(f);
     assert_ok(report_add_fallback(f->report, 2000, "a \"b\"", &f->err), &f->err);
     finish(f);
@@ -142,6 +144,7 @@ static void test_json_of_a_refused_match(void **context) {
         "\"found\":{\"errors\":1,\"warnings\":0,\"notes\":0},"
         "\"unlisted\":{\"errors\":0,\"warnings\":0,\"notes\":0},"
         "\"passed_over\":[{\"step\":2000,\"why\":\"a \\\"b\\\"\"}],"
+        "\"next\":{\"remedies\":[],\"remain\":1},"
         "\"items\":[{\"difference\":\"shape\",\"severity\":\"error\",\"name\":\"a\","
         "\"other_name\":null,\"checkpoint\":\"[3] F32\",\"state\":\"[4] F32\",\"dimension\":0,"
         "\"count\":1,\"text\":\"\\\"a\\\" is [3] F32 in the checkpoint and [4] F32 in the state: "
@@ -150,8 +153,8 @@ static void test_json_of_a_refused_match(void **context) {
         "\"description\":\"\\\"a\\\" is [3] F32 in the checkpoint and [4] F32 in the state: "
         "dimension 0 differs\",\"change\":\"build the model with the checkpoint's shape\","
         "\"remedies\":[{\"option\":\"unexpected\",\"value\":\"allow\",\"from\":null,\"to\":null,"
-        "\"before\":\"take the entry out of the state\",\"effect\":\"leave it out\"}],"
-        "\"saved_as\":null}]}");
+        "\"before\":\"take the entry out of the state\",\"effect\":\"leave it out\","
+        "\"remain\":0}],\"saved_as\":null,\"remains\":true}]}");
 }
 
 /* What another parser makes of it, with every difference in it. */
@@ -220,6 +223,8 @@ static void test_error_without_a_step(void **context) {
     fixture *f = *context;
     saved_tensor(f, "a", PAWL_F32, SHAPE(3));
     state_tensor(f, "a", PAWL_F16, SHAPE(4));
+    saved_tensor(f, "fits", PAWL_F32, SHAPE(3));
+    state_tensor(f, "fits", PAWL_F32, SHAPE(3));
     match(f);
     report_set_step(f->report, -1);
     assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
@@ -231,9 +236,10 @@ static void test_error_without_a_step(void **context) {
         "the "
         "state\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     build the model with the checkpoint's shape, or take the entry out of the "
-        "state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out; set options.cast = "
-        "PAWL_POLICY_ALLOW to convert it");
+        "  next:     set options.cast = PAWL_POLICY_ALLOW to convert it; then 1 difference "
+        "remains, "
+        "that of \"a\": build the model with the checkpoint's shape, or take the entry out of the "
+        "state and set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
     assert_int_equal(f->err.step, -1);
 }
 
@@ -253,8 +259,7 @@ static void test_r05_error_suggests_the_rename_first(void **context) {
         "state; \"dense_1/bias\", [2] F32 in the state, is not in the checkpoint; and 1 more\n"
         "  safe:     nothing was restored: the state is as it was\n"
         "  next:     renamed? 2 entries match after \"dense\" -> \"dense_1\"; add {\"dense\", "
-        "\"dense_1\"} to options.renames; set options.missing = PAWL_POLICY_ALLOW to keep the "
-        "state's value; set options.unexpected = PAWL_POLICY_ALLOW to leave it out");
+        "\"dense_1\"} to options.renames; with this it restores");
 }
 
 static void test_r06_error_names_the_optimizer_first(void **context) {
@@ -276,7 +281,8 @@ static void test_r06_error_names_the_optimizer_first(void **context) {
         "state; the optimizer slot \"momentum\" of \"a\", [3] F32 in the state, is not in the "
         "checkpoint\n"
         "  safe:     nothing was restored: the state is as it was\n"
-        "  next:     set options.model_only = 1 to restore the model alone");
+        "  next:     set options.model_only = 1 to restore the model alone; with this it "
+        "restores");
 }
 
 /* The longest names there are do not push out what else must be said. */
@@ -289,13 +295,16 @@ static void test_error_of_long_names_is_cut(void **context) {
         name[0] = (char)('a' + i);
         state_tensor(f, name, PAWL_F32, SHAPE(3));
     }
+    saved_tensor(f, "fits", PAWL_F32, SHAPE(3));
+    state_tensor(f, "fits", PAWL_F32, SHAPE(3));
     match(f);
     assert_int_equal(match_error(f->report, &f->err), PAWL_EMISMATCH);
     assert_says(f->err.attempt, "\"ann");
     assert_says(f->err.attempt, "...; \"bnn");
     assert_says(f->err.attempt, "...; \"cnn");
     assert_string_equal(f->err.next,
-                        "set options.missing = PAWL_POLICY_ALLOW to keep the state's value");
+                        "set options.missing = PAWL_POLICY_ALLOW to keep the state's value; with "
+                        "this it restores");
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -321,10 +330,9 @@ static pawl_status match_and_render(void *context, pawl_error *err) {
     fixture *f = context;
     pawl_report *report = NULL;
     match_result *made = NULL;
-    f->next = 0;
     pawl_status status = report_new(&report, err);
     if (status == PAWL_OK) {
-        entry_source source = {.context = f, .next = fixture_next};
+        entry_source source = fixture_source(f);
         status = match_make(f->snapshot, source, &f->options, &alone, report, &made, err);
         assert_true((status == PAWL_OK) == (made != NULL));
     }

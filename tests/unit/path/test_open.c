@@ -519,8 +519,8 @@ static void test_p08_a_dollar_that_is_no_variable_is_a_name(void **state) {
 
 static void test_p08_urls_of_unknown_schemes(void **state) {
     (void)state;
-    static const char *const urls[] = {"s3://bucket/key", "gs://bucket/key", "http://host/path",
-                                       "https://host/path", "hdfs://host/path"};
+    static const char *const urls[] = {"http://host/path", "https://host/path", "hdfs://host/path",
+                                       "s3x://bucket/key", "s://bucket/key"};
     for (size_t i = 0; i < ARRAY_LENGTH(urls); i++) {
         pawl_error err;
         char wanted[256];
@@ -532,6 +532,26 @@ static void test_p08_urls_of_unknown_schemes(void **state) {
         assert_string_equal(err.attempt, wanted);
         assert_string_equal(err.expected, "a directory, or file:// and an absolute path");
     }
+}
+
+static void test_p10_object_stores_are_told_from_other_schemes(void **state) {
+    (void)state;
+    static const char *const urls[] = {"s3://bucket/key", "gs://bucket/key", "abfss://c@a/key"};
+    for (size_t i = 0; i < ARRAY_LENGTH(urls); i++) {
+        pawl_error err;
+        char wanted[256];
+        int length = (int)strcspn(urls[i], ":");
+        assert_true(path_is_object_store(urls[i]));
+        assert_refused(urls[i], true, PAWL_EUSAGE, &err);
+        (void)snprintf(wanted, sizeof(wanted),
+                       "the path \"%s\": %.*s:// is an object store, and this version saves to "
+                       "directories",
+                       urls[i], length, urls[i]);
+        assert_string_equal(err.attempt, wanted);
+    }
+    assert_false(path_is_object_store("s3:/bucket/key"));
+    assert_false(path_is_object_store("file:///s3://"));
+    assert_false(path_is_object_store(""));
 }
 
 static void test_file_urls_are_paths(void **state) {
@@ -632,6 +652,7 @@ int main(void) {
         TEST(test_p08_an_unexpanded_variable),
         TEST(test_p08_a_dollar_that_is_no_variable_is_a_name),
         TEST(test_p08_urls_of_unknown_schemes),
+        TEST(test_p10_object_stores_are_told_from_other_schemes),
         TEST(test_file_urls_are_paths),
         TEST(test_p08_a_name_that_is_too_long),
         TEST(test_p08_a_path_that_is_too_long),
