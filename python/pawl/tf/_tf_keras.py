@@ -7,12 +7,15 @@ variable (``dense/kernel``), by which a model of Keras 3 finds it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from .._checkpoint import Checkpoint as Opened
+from .._error import Damaged
 
 #: The entry that has the graph, and how the key of a variable's value ends.
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -24,8 +27,13 @@ def _graph_of(checkpoint: Opened) -> trackable_object_graph_pb2.TrackableObjectG
     if GRAPH not in checkpoint:
         return None
     found = checkpoint[GRAPH]
-    data = found if isinstance(found, bytes) else found.read().tobytes()
-    return trackable_object_graph_pb2.TrackableObjectGraph.FromString(data)
+    data = found.read().tobytes() if checkpoint.entry(GRAPH).kind == "tensor" else found
+    try:
+        return trackable_object_graph_pb2.TrackableObjectGraph.FromString(data)
+    except (DecodeError, TypeError) as why:
+        error = Damaged(f"{GRAPH} is no graph of objects")
+        error.entry, error.path = GRAPH, checkpoint.path
+        raise error from why
 
 
 def variables_of_tf_keras(checkpoint: Opened) -> dict[str, str]:
@@ -63,26 +71,59 @@ def without_underscore(way: str) -> str:
     return "/".join([*parts[:-1], parts[-1].removeprefix("_")])
 
 
+#: The number that Keras gives a layer which has no name of its own.
+_NUMBER = re.compile(r"_\d+(?=/)")
+
+
+def _in_order(text: str) -> list[tuple[str, int]]:
+    """Sorts names with numbers: ``dense`` before ``dense_1``, and that before ``dense_10``."""
+    return [(word, int(number or 0)) for word, number in re.findall(r"(.*?)(?:[_-](\d+))?(?:/|$)", text)]
+
+
+def _by_full_name(names: Iterable[str], variables: dict[str, str]) -> dict[str, str]:
+    """Of each variable the full name that ends its own, or is its own below the name of a model; once each."""
+    below = {full.split("/", 1)[1]: full for full in variables if "/" in full}
+    below_often = Counter(full.split("/", 1)[1] for full in variables if "/" in full)
+    found = {}
+    for name in names:
+        fulls = _full_names(name)
+        own = fulls[1] if len(fulls) > 1 else ""
+        full = next((full for full in fulls if full in variables), below[own] if below_often[own] == 1 else None)
+        if full is not None:
+            found[name] = full
+    taken = Counter(found.values())
+    return {name: full for name, full in found.items() if taken[full] == 1}
+
+
 def entries_for(names: Iterable[str], variables: dict[str, str]) -> dict[str, str]:
     """The entries that variables of a model of Keras 3 have in a checkpoint of Keras 2.
 
-    A variable takes an entry whose full name ends its own, or is its own below the name of the model. An entry that
-    several would take is nobody's.
+    Keras numbers layers in the order in which a program makes them, pawl in their order in the model. So variables
+    of layers that differ by their number alone are found where both have the same ones, and Keras numbered them in
+    the order of the model; of others which is which is not known, and none is found. The number of a layer that is
+    the only one does not matter.
 
     Args:
         names: of the variables, as pawl names them.
         variables: what `variables_of_tf_keras` found.
     """
-    below = {full.split("/", 1)[1]: entry for full, entry in variables.items() if "/" in full}
-    below_often = Counter(full.split("/", 1)[1] for full in variables if "/" in full)
-    found = {}
+    names = list(names)
+    found = _by_full_name(names, variables)
+    families: dict[str, list[str]] = {}
+    for full in variables:
+        families.setdefault(_NUMBER.sub("", full), []).append(full)
+    wanted: dict[str, list[str]] = {}
     for name in names:
-        fulls = _full_names(name)
-        entry = next((variables[full] for full in fulls if full in variables), None)
-        own = fulls[1] if len(fulls) > 1 else ""
-        if entry is None and below_often[own] == 1:
-            entry = below[own]
-        if entry is not None:
-            found[name] = entry
-    taken = Counter(found.values())
-    return {name: entry for name, entry in found.items() if taken[entry] == 1}
+        for tail in _full_names(name):
+            wanted.setdefault(_NUMBER.sub("", tail), []).append(name)
+    for family, fulls in families.items():
+        alike = wanted.get(family, [])
+        if len(fulls) == 1 and len(alike) == 1:
+            if alike[0].endswith(f"/{family}"):  # it has no number
+                found.setdefault(alike[0], fulls[0])
+            continue
+        same = sorted(found[name] for name in alike if name in found) == sorted(fulls) and len(alike) == len(fulls)
+        if not same or sorted(fulls, key=_in_order) != sorted(fulls, key=lambda full: _in_order(variables[full])):
+            for name in alike:
+                found.pop(name, None)
+    return {name: variables[full] for name, full in found.items()}

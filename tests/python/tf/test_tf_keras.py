@@ -126,6 +126,58 @@ class OfKeras2(InDirectory):
         for one, two in zip(model.get_weights(), saved.get_weights(), strict=True):
             self.assert_bits(one, two)
 
+    def numbered(self, library, count, backwards=False):
+        """Layers of one shape that Keras numbers; made in the order of the model, or the other way round."""
+        layers = [library.layers.Dense(4) for _ in range(count)]
+        inputs = library.Input((4,))
+        outputs = inputs
+        for layer in reversed(layers) if backwards else layers:
+            outputs = layer(outputs)
+        return library.Model(inputs, outputs)
+
+    def restore_numbered(self, saved, model, **policies):
+        path = tf.train.Checkpoint(model=saved).save(str(self.directory / f"ckpt{saved.layers[1].name}"))
+        return pawl.tf.Checkpoint(model=model).restore(path, **policies)
+
+    def test_r05_layers_that_keras_has_numbered(self):
+        tf_keras.backend.reset_uids()
+        saved, model = self.numbered(tf_keras, 3), self.numbered(keras, 3)
+        self.restore_numbered(saved, model)
+        self.assert_same(model, saved)
+
+        only = self.numbered(tf_keras, 1)  # dense_3
+        self.assertEqual(only.layers[1].name, "dense_3")
+        model = self.numbered(keras, 1)
+        self.restore_numbered(only, model)
+        self.assert_same(model, only)
+
+    def test_r05_which_of_the_numbered_layers_is_which_is_not_guessed(self):
+        tf_keras.backend.reset_uids()
+        tf_keras.layers.Dense(1)  # the model's are dense_1, dense_2
+        moved = self.numbered(tf_keras, 2)
+        tf_keras.backend.reset_uids()
+        for saved, model in (
+            (moved, self.numbered(keras, 2)),
+            (self.numbered(tf_keras, 2, backwards=True), self.numbered(keras, 2)),
+            (self.numbered(tf_keras, 2), self.numbered(keras, 3)),
+        ):
+            before = [value.copy() for value in model.get_weights()]
+            with self.subTest(saved.layers[1].name), self.assertRaises(pawl.Mismatch):
+                self.restore_numbered(saved, model)
+            self.restore_numbered(saved, model, missing="allow", unexpected="allow")
+            for one, two in zip(model.get_weights(), before, strict=True):
+                self.assert_bits(one, two)
+            tf_keras.backend.reset_uids()
+
+    def test_r08_a_graph_that_is_none(self):
+        with pawl.Run(self.run_path) as run:
+            state = pawl.State({"model/a/kernel": np.ones((4, 3), "f4")})
+            state.set("_CHECKPOINTABLE_OBJECT_GRAPH", b"\xff\xff\xff")
+            run.save(state, 1)
+            run.wait()
+        with self.assertRaisesRegex(pawl.Damaged, "is no graph of objects"):
+            pawl.tf.Checkpoint(model=of(keras)).restore(self.run_path)
+
     def test_names_that_two_layers_have_are_not_guessed(self):
         def twice(library):
             def part(name):
