@@ -32,10 +32,14 @@ bool doctor_tell_unread(examination *x, const char *what, const pawl_error *stor
     return true;
 }
 
-/* A file that may not be opened is no damage. */
+/* A file that may not be opened is no damage. Only the line with the system's own words is looked
+ * at: in others there are names, which may be anything. */
 static const char *id_of_problem(const pawl_problem *problem) {
-    bool denied =
-        strstr(problem->text, "(EACCES, ") != NULL || strstr(problem->text, "(EPERM, ") != NULL;
+    const char *line = strstr(problem->text, "\n  system:");
+    size_t n = line != NULL ? strcspn(line + 1, "\n") + 1 : 0;
+    char system[256];
+    (void)snprintf(system, sizeof system, "%.*s", (int)n, line != NULL ? line : "");
+    bool denied = strstr(system, "(EACCES, ") != NULL || strstr(system, "(EPERM, ") != NULL;
     return denied ? "P02" : "R08";
 }
 
