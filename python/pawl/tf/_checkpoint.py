@@ -20,6 +20,7 @@ from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, Error, Mismatch, NotFound, UsageError
+from .._handle import whole_number
 from .._report import Report
 from .._run import Run
 from .._state import State
@@ -222,7 +223,7 @@ class Checkpoint:
         """
         path = resolved(directory)
         with Run(path, framework=f"tensorflow {tensorflow.__version__}", **options) as run:
-            number = newest_step(path) + 1 if step is None else int(step) if isinstance(step, bool) else step
+            number = newest_step(path) + 1 if step is None else int(whole_number("step", step))
             self._saves += 1
             run.save(self.state(), number)
             run.wait()

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 from typing import Any
 
 import numpy
@@ -12,18 +12,19 @@ import tensorflow
 
 from .._error import Damaged, Unsupported, UsageError
 
+logger = logging.getLogger("pawl.tf")
+
 #: Tensors of one object, at most.
 _MAX_TENSORS = 1024
 
 
 def _words(why: BaseException) -> str:
-    """What an exception says: those of TensorFlow have it in an attribute."""
-    text = str(getattr(why, "message", why)).replace("{{function_node", "").split("}} ")[-1].strip()
-    return f"{type(why).__name__}: {text}" if text else type(why).__name__
+    """What an exception says, without the names that TensorFlow gives to nodes of its graphs."""
+    return str(getattr(why, "message", why)).replace("{{function_node", "").split("}} ")[-1].strip()
 
 
 def _refuse(name: str, found: Any, why: BaseException) -> Unsupported:
-    text = str(getattr(why, "message", why)).replace("{{function_node", "").split("}} ")[-1].strip()
+    text = _words(why)
     error = Unsupported(f"{name} is a {type(found).__name__}, of which TensorFlow cannot make bytes: {text}")
     error.entry = name
     if "stateful" in text:
@@ -127,7 +128,8 @@ def put(name: str, found: Any, tensors: dict[str, Any]) -> None:
             found._restore_from_tensors(tensors)
     except (tensorflow.errors.OpError, KeyError, TypeError, ValueError, NotImplementedError) as why:
         error = UsageError(
-            f"{name}: TensorFlow does not take what was saved into a {type(found).__name__}: {_words(why)}"
+            f"{name}: TensorFlow does not take what was saved into a {type(found).__name__}: "
+            f"{type(why).__name__}: {_words(why)}".rstrip(": ")
         )
         error.entry = name
         error.next = "restore into the same kind of object, made in the same way"
@@ -135,19 +137,35 @@ def put(name: str, found: Any, tensors: dict[str, Any]) -> None:
 
 
 def put_all(listed: list[tuple[str, Any, dict[str, Any]]]) -> None:
-    """Gives objects back what they were, each with its name and tensors; where one fails, all stay as they are.
+    """Gives objects back what they were, each with its name and tensors; where one fails, all get what they had.
 
     Raises:
-        UsageError: one is another kind of object now.
+        UsageError: one is another kind of object now. `safe` names those that could not get what they had.
     """
-    done: list[tuple[str, Any, dict[str, Any]]] = []
+    before: list[tuple[str, Any, dict[str, Any] | None]] = []
     for name, found, tensors in listed:
+        before.append((name, found, _held(name, found)))
         try:
-            with contextlib.suppress(Unsupported):
-                done.append((name, found, _tensors_of(name, found)))
             put(name, found, tensors)
-        except Exception:
-            for one, was, held in reversed(done):
-                with contextlib.suppress(UsageError):
-                    put(one, was, held)
+        except UsageError as why:
+            changed = [one for one, was, held in reversed(before) if not _put_back(one, was, held)]
+            why.safe = f"all but {', '.join(changed)} is as it was" if changed else "nothing was restored"
             raise
+
+
+def _held(name: str, found: Any) -> dict[str, Any] | None:
+    """What an object has now; None: TensorFlow cannot make bytes of it."""
+    try:
+        return _tensors_of(name, found)
+    except Unsupported:
+        return None
+
+
+def _put_back(name: str, found: Any, held: dict[str, Any] | None) -> bool:
+    try:
+        if held is not None:
+            put(name, found, held)
+    except UsageError as why:
+        logger.error("what %s had before the restore could not be put back: %s", name, why)
+        return False
+    return held is not None

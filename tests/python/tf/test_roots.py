@@ -44,10 +44,40 @@ class AllOrNone(InDirectory):
         pawl.tf.Checkpoint(a=first, b=second, v=tf.Variable(1.0)).save(self.run_path)
         first.insert(["b"], [2])
         variable = tf.Variable(5.0)
-        with self.assertRaisesRegex(pawl.UsageError, "b: TensorFlow does not take .*InvalidArgumentError: .+"):
+        with self.assertRaisesRegex(
+            pawl.UsageError, "b: TensorFlow does not take .*InvalidArgumentError: .+"
+        ) as caught:
             pawl.tf.Checkpoint(a=first, b=table(tf.int64), v=variable).restore(self.run_path)
+        self.assertEqual(caught.exception.safe, "nothing was restored")
         self.assertEqual(variable.numpy(), 5.0)
         self.assertEqual(first.lookup(tf.constant(["a", "b"])).numpy().tolist(), [1, 2])
+
+    def test_an_object_that_cannot_get_back_what_it_had_is_named(self):
+        class Stubborn(tf.train.experimental.PythonState):
+            """Takes a text once, and of others none."""
+
+            text = "before"
+
+            def serialize(self):
+                return self.text.encode()
+
+            def deserialize(self, data):
+                if self.text == "saved" and data != b"saved":
+                    raise ValueError("it is set already")
+                self.text = data.decode()
+
+        def table(kind):
+            return tf.lookup.experimental.MutableHashTable(kind, tf.int64, -1)
+
+        saved = Stubborn()
+        saved.text = "saved"
+        pawl.tf.Checkpoint(a=saved, b=table(tf.string)).save(self.run_path)
+        stubborn = Stubborn()
+        with self.assertRaisesRegex(pawl.UsageError, "b: TensorFlow does not take") as caught:
+            with self.assertLogs("pawl.tf", "ERROR") as said:
+                pawl.tf.Checkpoint(a=stubborn, b=table(tf.int64)).restore(self.run_path)
+        self.assertEqual(caught.exception.safe, "all but a is as it was")
+        self.assertIn("it is set already", said.output[0])
 
 
 class Compiled(InDirectory):
