@@ -40,14 +40,14 @@ class LetGo:
                 threading.Thread(target=self._look, name=NAME, daemon=True).start()
 
     def _look(self) -> None:
-        while True:
-            with self._lock:
-                try:
-                    if self._run.closed or self._run.fenced():
-                        self._looking = False
-                        return
-                except Error as why:  # it is being closed
-                    logger.debug("nobody looks any more whether a save has let go: %s", why)
-                    self._looking = False
-                    return
+        while self._must_look():
             time.sleep(_LOOK_S)
+
+    def _must_look(self) -> bool:
+        with self._lock:
+            try:
+                self._looking = not (self._run.closed or self._run.fenced())
+            except Error as why:  # it is being closed, or the save has failed, which others are told
+                self._looking = False
+                logger.debug("nobody looks any more whether a save has let go: %s", why)
+            return self._looking

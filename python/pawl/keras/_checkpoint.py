@@ -514,10 +514,9 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                     raise error
                 of = {entry.slot_of for entry in checkpoint.entries(f"{prefix}/") if entry.role == "slot"}
                 if of and not one.built:
-                    known = [variable for name, variable in names.items() if name in of]
-                    order = [variable for variable in model.trainable_variables if any(variable is v for v in known)]
+                    known = {id(variable) for name, variable in names.items() if name in of}
                     with scope_of(model):
-                        one.build(order)
+                        one.build([variable for variable in model.trainable_variables if id(variable) in known])
 
     def _may_restore(self) -> bool:
         """Is there a checkpoint to begin with?"""

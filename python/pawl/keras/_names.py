@@ -109,10 +109,20 @@ def variable_names(model: Any, prefix: str = "model") -> list[tuple[str, Any]]:
         UsageError: two variables have one path, and no attributes that tell them apart.
     """
     layers = _layers(model)
-    made = (prefix, *map(id, model.variables), sum(len(vars(layer)) for layer in layers))
+    made = (prefix, *map(id, model.variables), *_what_is_in(layers))
     if _found.get(model, ((), []))[0] != made:
         _found[model] = made, _variable_names(model, layers, prefix)
     return list(_found[model][1])
+
+
+def _what_is_in(layers: list[Any]) -> Iterator[int]:
+    """Changes where an attribute of a layer becomes another object, or what is in its lists."""
+    for layer in layers:
+        for value in vars(layer).values():
+            if isinstance(value, (list, tuple)):
+                yield from map(id, value)
+            elif not isinstance(value, (bool, int, float, str, type(None))):
+                yield id(value)
 
 
 def _variable_names(model: Any, layers: list[Any], prefix: str) -> list[tuple[str, Any]]:

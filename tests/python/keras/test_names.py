@@ -65,6 +65,23 @@ class Names(support.InDirectory):
             names.append(set(found))
         self.assertEqual(*names)
 
+    def test_layers_that_change_places_after_they_were_named(self):
+        class Attends(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.query, self.key = keras.layers.Dense(4), keras.layers.Dense(4)
+
+            def call(self, x):
+                return self.key(self.query(x))
+
+        model = Attends()
+        model(np.zeros((2, 4), "f4"))
+        for _ in range(2):
+            found = dict(variable_names(model))
+            self.assertIs(found["model/query/kernel"], model.query.kernel)
+            self.assertIs(found["model/key/kernel"], model.key.kernel)
+            model.query, model.key = model.key, model.query
+
     def test_variables_of_one_name_in_a_layer_that_is_in_no_attribute(self):
         class Twice(keras.layers.Layer):
             def build(self, shape):
