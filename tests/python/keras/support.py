@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = SOURCE / "python"
 HERE = pathlib.Path(__file__).resolve().parent
@@ -52,6 +54,14 @@ class InDirectory(unittest.TestCase):
         out, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, out + err)
         return out
+
+    def assert_same(self, model, other):
+        """Two models have the same variables, those of their optimizers, too."""
+        found = [*model.variables, *model.optimizer.variables]
+        expected = [*other.variables, *other.optimizer.variables]
+        self.assertEqual(len(found), len(expected))
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.numpy(), two.numpy(), err_msg=one.path)
 
 
 def main():

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of TensorFlow become runs that a Keras model is restored from, and the other way round."""
 
-import unittest
-
 import support  # first: it finds the package
 import keras
 import numpy as np
@@ -36,14 +34,6 @@ def trained(optimizer):
 
 
 class Bundles(support.InDirectory):
-    def assert_same(self, model, other):
-        found = [*model.variables, *model.optimizer.variables]
-        expected = [*other.variables, *other.optimizer.variables]
-        self.assertEqual(len(found), len(expected))
-        for one, two in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one.numpy(), two.numpy(), err_msg=one.path)
-
-    @unittest.skipUnless(hasattr(pawl.tf, "Checkpoint"), "SKIP: pawl.tf has no Checkpoint")
     def test_a_bundle_becomes_a_run(self):
         for i, optimizer in enumerate(OPTIMIZERS):
             with self.subTest(optimizer=optimizer):

@@ -52,13 +52,6 @@ def model_of(optimizer, seed):
 
 
 class Exchange(support.InDirectory):
-    def assert_same(self, model, other):
-        found = [*model.variables, *model.optimizer.variables]
-        expected = [*other.variables, *other.optimizer.variables]
-        self.assertEqual(len(found), len(expected))
-        for one, two in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one.numpy(), two.numpy(), err_msg=one.path)
-
     def test_pawl_tf_takes_model_and_optimizer_of_a_run_of_pawl_keras(self):
         for optimizer in OPTIMIZERS:
             with self.subTest(optimizer=optimizer):

@@ -143,24 +143,27 @@ class Advice(support.InDirectory):
                         self.assertTrue(any(wanted_words in one for one in advice), item)
 
     def test_words_of_c_become_those_of_python(self):
-        self.assertEqual(
-            [in_python(text) for text in (
-                "set options.missing = PAWL_POLICY_ALLOW to keep the state's value, or set options.model_only = 1 to x",
-                'add {"a", "b c"}, {"d", ""} to options.renames, all of them',
-                "see pawl_run_options in pawl/run.h; nothing was written",
-                "call pawl_wait first, save less often, or choose PAWL_ON_BUSY_WAIT",
-                "give the new one a step of its own (runs/options.step@STEP, options.step)",
-                "look at runs/pawl_wait, and at \"options.missing\"",
-            )],
-            [
-                "pass missing='allow' to keep the state's value, or pass model_only=True to x",
-                "pass renames={'a': 'b c', 'd': ''}, all of them",
-                "see the arguments of pawl.Run; nothing was written",
-                "call Run.wait() first, save less often, or choose on_busy='wait'",
-                "give the new one a step of its own (runs/options.step@STEP, step)",
-                "look at runs/pawl_wait, and at \"options.missing\"",
-            ],
-        )  # fmt: skip
+        said = {
+            "set options.missing = PAWL_POLICY_ALLOW to keep the state's value, or set options.model_only = 1 to x": (
+                "pass missing='allow' to keep the state's value, or pass model_only=True to x"
+            ),
+            'add {"a", "b c"}, {"d", ""} to options.renames, all of them': (
+                "pass renames={'a': 'b c', 'd': ''}, all of them"
+            ),
+            "see pawl_run_options in pawl/run.h; nothing was written": (
+                "see the arguments of pawl.Run; nothing was written"
+            ),
+            "call pawl_wait first, save less often, or choose PAWL_ON_BUSY_WAIT": (
+                "call Run.wait() first, save less often, or choose on_busy='wait'"
+            ),
+            "give the new one a step of its own (runs/options.step@STEP, options.step)": (
+                "give the new one a step of its own (runs/options.step@STEP, step)"
+            ),
+        }
+        for text, expected in said.items():
+            self.assertEqual(in_python(text), expected)
+        of_users = 'look at runs/pawl_wait, and at "options.missing"'
+        self.assertEqual(in_python(of_users), of_users)
 
     def test_nothing_is_advised_where_nothing_was_refused(self):
         with pawl.Run(self.run_path) as run:
