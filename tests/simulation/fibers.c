@@ -152,6 +152,15 @@ static void make_stack(fiber *f) {
     }
 }
 
+/* getcontext returns twice: it has a function of its own, whose variables do not change. */
+static void make_place(fiber *f) {
+    getcontext(&f->place.first);
+    f->place.begun = false;
+    f->place.first.uc_stack.ss_sp = f->memory + GUARD_BYTES;
+    f->place.first.uc_stack.ss_size = SANITIZER_STACK_BYTES;
+    makecontext(&f->place.first, begin, 0);
+}
+
 fiber *fiber_start(fiber_group *group, void (*body)(void *), void *argument) {
     fiber *f = all.free;
     if (f != NULL) {
@@ -168,11 +177,7 @@ fiber *fiber_start(fiber_group *group, void (*body)(void *), void *argument) {
     f->body = body;
     f->argument = argument;
     f->group = group;
-    getcontext(&f->place.first);
-    f->place.begun = false;
-    f->place.first.uc_stack.ss_sp = f->memory + GUARD_BYTES;
-    f->place.first.uc_stack.ss_size = SANITIZER_STACK_BYTES;
-    makecontext(&f->place.first, begin, 0);
+    make_place(f);
     f->waiting = true;
     push_at(f, all.now_ns);
     return f;
