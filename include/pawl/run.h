@@ -203,6 +203,13 @@ PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *er
  * does, or this is a forked child or a callback of the run. Copies nothing and never waits. */
 PAWL_API int pawl_fenced(const pawl_run *run);
 
+/* The same of single tensors, so that memory can be given back early: fenced[i] becomes 1 where no
+ * save in flight needs the memory of the tensor names[i], else 0. A save has read one when its bytes
+ * are written or copied, in an order of its own; where replicas are compared with other ranks', all
+ * are needed until pawl_fenced. A name that the save does not have: 1. `count` names and bytes. */
+PAWL_API void pawl_fenced_tensors(const pawl_run *run, const char *const *names, size_t count,
+                                  uint8_t *fenced);
+
 /*
  * How the last save went, by one monotonic clock. `total_s`: from the call of pawl_save until the
  * outcome was known: the manifest is durable, or the save failed, or, on ranks other than 0, rank 0

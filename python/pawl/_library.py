@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint64, c_void_p
 from typing import Any
 
 from . import _abi
@@ -55,6 +55,7 @@ _SHORT: dict[str, tuple[Any, list[Any]]] = {
     "pawl_group_discover": (_STATUS, [POINTER(_TEXT), POINTER(_abi.GroupFound), _HANDLE]),
     "pawl_due": (c_int, [_HANDLE, c_int64]),
     "pawl_fenced": (c_int, [_HANDLE]),
+    "pawl_fenced_tensors": (None, [_HANDLE, POINTER(_TEXT), c_size_t, POINTER(c_uint8)]),
     "pawl_preempted": (c_int, []),
     "pawl_preemption_watch": (_STATUS, [POINTER(c_int), c_size_t, _HANDLE]),
     "pawl_preemption_unwatch": (None, []),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import mmap
 import sys
 from typing import Any, NamedTuple, Protocol
@@ -146,6 +147,11 @@ class Memory(NamedTuple):
     owner: object
     parts: bool = False
     provider: Provider | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Of all its elements."""
+        return math.prod(self.shape) * int(lib.pawl_dtype_bits(self.dtype)) // 8
 
 
 def _of_complex128(memory: Memory) -> Memory:

@@ -408,6 +408,17 @@ class State(Handle):
         with self._held():
             return [name for name, (_, memories) in self._tensors.items() if not all(m.writable for m in memories)]
 
+    def _largest(self, least_bytes: int, most: int) -> list[str]:
+        """Names of at most so many arrays of at least so many bytes each, the largest first."""
+        sizes = {name: sum(memory.bytes for memory in memories) for name, (_, memories) in self._tensors.items()}
+        large = [name for name, size in sizes.items() if size >= least_bytes]
+        return sorted(large, key=lambda name: -sizes[name])[:most]
+
+    def _give_back(self, names: Iterable[str]) -> None:
+        """References these arrays no more. Of a state that nobody saves again, restores or reads."""
+        for name in names:
+            del self._tensors[name]
+
 
 def _scalar_value(entry: Any) -> Any:
     """A scalar of NumPy as the number that it is: its own memory is made anew for each look at it."""

@@ -153,6 +153,27 @@ pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) {
     return story_end(fence_save(run, deadline_s, story_begin(&story)), &story, err);
 }
 
+static bool all_given(const char *const *names, size_t count) {
+    bool given = names != NULL;
+    for (size_t i = 0; given && i < count; i++) {
+        given = names[i] != NULL;
+    }
+    return given;
+}
+
+void pawl_fenced_tensors(const pawl_run *run, const char *const *names, size_t count,
+                         uint8_t *fenced) {
+    struct pawl_error ignored;
+    if (fenced == NULL) {
+        return;
+    }
+    memset(fenced, 0, count);
+    if (need_run(run, "pawl_fenced_tensors", story_begin(&ignored)) == PAWL_OK &&
+        all_given(names, count)) {
+        run_fenced_tensors(run, names, count, fenced);
+    }
+}
+
 int pawl_fenced(const pawl_run *run) {
     struct pawl_error ignored;
     return need_run(run, "pawl_fenced", story_begin(&ignored)) == PAWL_OK ? run_fenced(run) : 0;

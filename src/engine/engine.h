@@ -62,7 +62,8 @@ typedef struct engine_job {
     store *store;
     const char *directory; /* in the store; exists when `prepare` has returned */
     int64_t step;
-    uint64_t called_ns; /* when the user asked for the save: times are measured from there [now] */
+    uint64_t called_ns;  /* when the user asked for the save: times are measured from there [now] */
+    bool read_elsewhere; /* `released` waits for others that read the tensors, too */
     void *context;
     /* Called before the engine uses the storage. May be NULL. */
     pawl_status (*prepare)(void *context, pawl_error *err);
@@ -122,6 +123,9 @@ pawl_status engine_copy_first(engine *e, double timeout_s, interrupt *stop, pawl
     PAWL_MUST_CHECK;
 /* Does engine_fence have nothing to do? Neither copies nor waits. */
 bool engine_fenced(engine *e);
+/* Of each of these entries: has the save in flight read all that it needs of it? Neither copies nor
+ * waits. */
+void engine_fenced_entries(engine *e, const char *const *names, size_t count, uint8_t *fenced);
 /* Waits for the end of the save in flight. `*outcome` and `story` tell how the save went; the
  * return value only whether the wait itself succeeded. Without a save in flight they are those of
  * the last one. `stop` (may be NULL) may end the wait: PAWL_ECANCELED. */

@@ -2,6 +2,8 @@
 /* Copy on fence: the trainer's thread helps until nothing of a save is left in its memory. */
 #include "engine/save.h"
 
+#include <string.h>
+
 #define MOMENT_S 0.1
 
 /* The budget with which this fence would not have waited: a buffer for each chunk that is left.
@@ -154,4 +156,33 @@ bool engine_fenced(engine *e) {
         engine_release_if_read(e);
     }
     return !e->active || e->released;
+}
+
+/* Before that byte, in the order of the files, every chunk is filled. Monitor held. */
+static void filled_up_to(const engine *e, size_t *file, uint64_t *at) {
+    *file = e->next_file;
+    *at = e->next_at;
+    for (const engine_buffer *b = e->newest; e->filling > 0 && b != NULL; b = b->older) {
+        if (b->filling && (b->file < *file || (b->file == *file && b->at < *at))) {
+            *file = b->file;
+            *at = b->at;
+        }
+    }
+}
+
+void engine_fenced_entries(engine *e, const char *const *names, size_t count, uint8_t *fenced) {
+    CLEANUP(monitor_leave_pointer) monitor *held = &e->monitor;
+    monitor_enter(held);
+    bool all = !e->active || e->released;
+    bool none = !all && (e->job.read_elsewhere || e->readers > 0);
+    if (all || none) {
+        memset(fenced, all, count);
+        return;
+    }
+    size_t file;
+    uint64_t at;
+    filled_up_to(e, &file, &at);
+    for (size_t i = 0; i < count; i++) {
+        fenced[i] = plan_layout_precedes(e->job.layout, names[i], file, at);
+    }
 }

@@ -39,6 +39,7 @@ static engine_buffer *chunk_claim(engine *e) {
     b->file = e->next_file;
     b->at = e->next_at;
     b->bytes = bytes;
+    b->filling = true;
     e->next_at += bytes;
     e->filling++;
     e->copying += e->provided;
@@ -167,7 +168,8 @@ static pawl_status chunk_check(const engine *e, const engine_buffer *b, pawl_err
 /* ---- one chunk ---- */
 
 /* Monitor held. */
-static void chunk_leave(engine *e) {
+static void chunk_leave(engine *e, engine_buffer *b) {
+    b->filling = false;
     e->filling--;
     e->copying -= e->provided;
     engine_announce(e);
@@ -186,7 +188,7 @@ static void chunk_finish(engine *e, engine_buffer *b) {
         e->stats.fence_copied_bytes += b->bytes;
     }
     chunk_filled(e, b);
-    chunk_leave(e);
+    chunk_leave(e, b);
 }
 
 /* ---- out of providers' memory ---- */
@@ -217,8 +219,8 @@ static void copies_finish(engine *e, engine_buffer *b) {
         return;
     }
     monitor_enter(&e->monitor);
+    chunk_leave(e, b);
     engine_buffer_return(e, b);
-    chunk_leave(e);
 }
 
 /* On the mover's thread: it tells nobody what is released, as whoever is told may wait for it. */

@@ -38,6 +38,7 @@ typedef struct engine_buffer {
     size_t file;
     uint64_t at; /* in that file */
     size_t bytes;
+    bool filling; /* is claimed, and not filled yet */
     bool under_way;
     /* Copies out of providers' memory that fill it. */
     engine *engine;

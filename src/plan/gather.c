@@ -25,6 +25,34 @@ static size_t first_ending_after(const plan_layout *layout, const plan_file *fil
     return low;
 }
 
+/* Place in by_name of the first piece whose entry's name is not before `name`. */
+static size_t first_named(const plan_layout *layout, const char *name) {
+    size_t low = 0;
+    size_t high = layout->piece_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(layout->pieces[layout->by_name[middle]].entry->name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+bool plan_layout_precedes(const plan_layout *layout, const char *name, size_t file, uint64_t at) {
+    for (size_t i = first_named(layout, name); i < layout->piece_count; i++) {
+        const plan_piece *piece = &layout->pieces[layout->by_name[i]];
+        if (strcmp(piece->entry->name, name) != 0) {
+            break;
+        }
+        if (piece->file > file || (piece->file == file && piece_end(piece) > at)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* NULL unless the bytes are in memory as in the file: dense. */
 static const uint8_t *dense_memory(const plan_piece *piece) {
     if (piece->entry->kind != PAWL_KIND_TENSOR) {

@@ -93,6 +93,10 @@ pawl_status plan_kept_make(plan_kept *kept, const state_snapshot *snapshot,
 void plan_kept_keep(plan_kept *kept, plan_layout *layout, state_snapshot *snapshot);
 void plan_kept_free(plan_kept *kept);
 
+/* Do all pieces of that entry end before byte `at` of a file, in the order of the files? True
+ * where it has none. */
+bool plan_layout_precedes(const plan_layout *layout, const char *name, size_t file, uint64_t at);
+
 /* Where bytes [at, at+n) of a file are in memory, when they belong to one dense piece; else NULL.
  * `piece` as for plan_layout_gather_on. */
 const uint8_t *plan_layout_dense(const plan_layout *layout, size_t file, uint64_t at, size_t n,

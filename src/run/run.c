@@ -389,6 +389,11 @@ int run_fenced(const pawl_run *run) {
     return engine_fenced(run->engine);
 }
 
+void run_fenced_tensors(const pawl_run *run, const char *const *names, size_t count,
+                        uint8_t *fenced) {
+    engine_fenced_entries(run->engine, names, count, fenced);
+}
+
 bool run_give_up(pawl_run *run) {
     atomic_store(&run->stop_waiting, true);
     return engine_cancel(run->engine);

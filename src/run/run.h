@@ -56,6 +56,8 @@ pawl_status run_save_final(pawl_run *run, pawl_state *state, int64_t step,
     PAWL_MUST_CHECK;
 pawl_status run_fence(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;
 int run_fenced(const pawl_run *run);
+void run_fenced_tensors(const pawl_run *run, const char *const *names, size_t count,
+                        uint8_t *fenced);
 pawl_status run_wait(pawl_run *run, double timeout_s, pawl_save_stats *stats, pawl_error *err)
     PAWL_MUST_CHECK;
 pawl_status run_cancel(pawl_run *run, double timeout_s, pawl_error *err) PAWL_MUST_CHECK;

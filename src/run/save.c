@@ -222,6 +222,7 @@ static pawl_status start_save(save **owned, pawl_state *state, const pawl_save_o
                       .directory = s->directory,
                       .step = s->step,
                       .called_ns = s->begun_ns,
+                      .read_elsewhere = s->sums != NULL,
                       .context = s,
                       .prepare = on_prepare,
                       .released = on_released,

@@ -141,6 +141,12 @@ static pawl_status call_rebuild(opened *o) {
 static pawl_status call_due(opened *o) {
     return pawl_due(o->run, 5) == 0 && pawl_fenced(o->run) == 0 ? PAWL_OK : PAWL_EINTERNAL;
 }
+static pawl_status call_fenced_tensors(opened *o) {
+    const char *const name = "weights";
+    uint8_t fenced = 1;
+    pawl_fenced_tensors(o->run, &name, 1, &fenced);
+    return fenced == 0 ? PAWL_OK : PAWL_EINTERNAL;
+}
 static pawl_status call_find(opened *o) {
     pawl_entry_info info = {.struct_size = sizeof info};
     return pawl_checkpoint_find(o->checkpoint, "weights", &info, err);
@@ -329,6 +335,7 @@ static const call calls[] = {
     {"pawl_run_rebuild", REFUSED, call_rebuild},
     {"pawl_due", NOTHING, call_due},
     {"pawl_fenced", NOTHING, call_due},
+    {"pawl_fenced_tensors", NOTHING, call_fenced_tensors},
     {"pawl_checkpoint_find", REFUSED, call_find},
     {"pawl_checkpoint_read", REFUSED, call_read},
     {"pawl_checkpoint_read_many", REFUSED, call_read_many},

@@ -320,8 +320,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             self.run.save_final(state, position.step, self._grace_s, metrics=metrics)
         else:
             self.run.save(state, position.step, metrics=metrics)
-            del state
-            self._let_go.begin()
+            self._let_go.begin(state)
         self._saved_at, self._due = position, False
         if self.verbose:
             at = (

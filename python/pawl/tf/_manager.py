@@ -199,8 +199,7 @@ class CheckpointManager:
             self.run._does_not_save(step, why)  # the other ranks learn of it
             raise
         self.run.save(state, step, metrics=metrics, pin=pin)
-        del state
-        self._let_go.begin()
+        self._let_go.begin(state)
         self.checkpoint._saves += 1
         self._newest = max(self._newest, step)
         if self._step_counter is not None:

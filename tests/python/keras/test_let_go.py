@@ -7,6 +7,7 @@ import weakref
 
 import support  # first: it finds the package
 import keras
+import numpy as np
 
 import pawl
 import pawl.keras
@@ -30,6 +31,29 @@ class LetGo(support.InDirectory):
             self.assertIsNone(held(), "nobody has let go, although nothing was called")
         with pawl.open(self.run_path) as saved:
             self.assertEqual(saved["model/dense/kernel"].shape, (512, 512))
+
+    def test_values_go_one_by_one_while_others_are_written(self):
+        layers = [keras.layers.Dense(512, use_bias=False) for _ in range(8)]
+        model = keras.Sequential([keras.Input((512,)), *layers])
+        before = [weights.copy() for weights in model.get_weights()]
+        slow = {"bandwidth_bytes_per_s": 8 << 20, "in_flight_bytes": 1 << 20}
+        with pawl.keras.Checkpoint(self.run_path, **slow) as checkpoint:
+            checkpoint.set_model(model)
+            checkpoint.step = 1
+            checkpoint.save()
+            (state,) = checkpoint.run._reading
+            kernels = [name for name in state if name.endswith("/kernel")]
+            held = [weakref.ref(state._tensors[name][0]) for name in kernels]
+            del state
+            model.set_weights([weights + 1 for weights in before])  # into memory of their own, as a step does
+            gone_early = 0
+            while not checkpoint.run.fenced():
+                gone_early = max(gone_early, sum(reference() is None for reference in held))
+                time.sleep(0.002)
+            self.assertIn(gone_early, range(1, len(held)))
+        with pawl.open(self.run_path) as saved:
+            for layer, weights in zip(layers, before, strict=True):
+                np.testing.assert_array_equal(np.asarray(saved[f"model/{layer.name}/kernel"]), weights)
 
 
 if __name__ == "__main__":

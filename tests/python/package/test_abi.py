@@ -37,7 +37,7 @@ ENUMS = {
     "pawl_event_kind": ("PAWL_EVENT_", _abi.EventKind),
 }
 # With a run or a checkpoint they answer from memory.
-ANSWER_AT_ONCE = {"pawl_checkpoint_describe", "pawl_due", "pawl_entries_free", "pawl_fenced"}
+ANSWER_AT_ONCE = {"pawl_checkpoint_describe", "pawl_due", "pawl_entries_free", "pawl_fenced", "pawl_fenced_tensors"}
 # Without storage, but in time that grows with what they look at.
 READ_MUCH_MEMORY = {"pawl_check_gradients"}
 PYTHON_API = 4  # ctypes' flag of a function that is called with the interpreter's lock

@@ -79,6 +79,15 @@ static void test_a_run_of_nothing(void **state) {
     assert_int_equal(pawl_run_close(NULL, 0, NULL), PAWL_OK);
     assert_int_equal(pawl_due(NULL, 1), 0);
     assert_int_equal(pawl_fenced(NULL), 0);
+    const char *const names[] = {"a", NULL};
+    uint8_t fenced[2] = {1, 1};
+    pawl_fenced_tensors(NULL, names, 1, fenced);
+    assert_int_equal(fenced[0], 0);
+    pawl_fenced_tensors(f->run, NULL, 0, NULL);
+    pawl_fenced_tensors(f->run, names, 2, fenced);
+    assert_int_equal(fenced[1], 0);
+    pawl_fenced_tensors(f->run, names, 1, fenced);
+    assert_int_equal(fenced[0], 1);
 }
 
 static void test_a_checkpoint_of_nothing(void **state) {

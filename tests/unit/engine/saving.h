@@ -31,7 +31,9 @@ typedef struct saving {
     size_t bytes[SAVING_TENSORS];
 
     /* What the job was told. */
-    char calls[64]; /* "released commit done " */
+    char calls[64];             /* "released commit done " */
+    bool read_elsewhere;        /* given to engine_begin */
+    _Atomic bool prepare_waits; /* as long as it is set */
     pawl_status prepare_status, commit_status;
     void (*on_commit)(struct saving *f);
     uint32_t *checksums; /* of all files, one after the other, at commit */
@@ -44,13 +46,17 @@ typedef struct saving {
     uint64_t progress_calls, progress_written;
 } saving;
 
+static inline void saving_fill(saving *f, size_t i) {
+    test_random random = {.state = i + 1};
+    random_fill(&random, f->memory[i], f->bytes[i]);
+}
+
 static inline void saving_add(saving *f, size_t i, const char *name, size_t bytes) {
     struct pawl_error err = ERROR_INIT;
     const int64_t shape[] = {(int64_t)bytes};
-    test_random random = {.state = i + 1};
     f->bytes[i] = bytes;
     f->memory[i] = mem_alloc(bytes);
-    random_fill(&random, f->memory[i], bytes);
+    saving_fill(f, i);
     const pawl_tensor tensor = {
         .struct_size = sizeof(tensor),
         .name = name,
@@ -186,6 +192,9 @@ static inline void saving_scribble(saving *f) {
 
 static inline pawl_status saving_prepare(void *context, pawl_error *err) {
     saving *f = context;
+    while (f->prepare_waits) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
     return f->prepare_status == PAWL_OK ? PAWL_OK
                                         : error_set(err, f->prepare_status, "preparing refused");
 }
@@ -245,6 +254,7 @@ static inline pawl_status saving_begin(saving *f, pawl_error *err) {
                             .store = f->fault,
                             .directory = "step-00000007",
                             .step = 7,
+                            .read_elsewhere = f->read_elsewhere,
                             .context = f,
                             .prepare = saving_prepare,
                             .released = saving_released,

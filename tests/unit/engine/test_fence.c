@@ -166,6 +166,85 @@ static void test_after_a_failure_it_is_fenced(void **state) {
     assert_fails(saving_wait(f, &err, &stats), PAWL_EIO, &err);
 }
 
+/* ---- single tensors that are let go ---- */
+
+static const char *const names[SAVING_TENSORS] = {"model/a", "model/b", "model/c", "model/d",
+                                                  "model/e"};
+
+/* Changes every tensor that is let go, and counts those that have bytes. */
+static size_t scribble_what_is_let_go(saving *f) {
+    uint8_t fenced[SAVING_TENSORS];
+    size_t count = 0;
+    engine_fenced_entries(f->engine, names, SAVING_TENSORS, fenced);
+    for (size_t i = 0; i < SAVING_TENSORS; i++) {
+        if (fenced[i] != 0 && f->bytes[i] > 0) {
+            memset(f->memory[i], 0xee, f->bytes[i]);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void test_tensors_that_are_let_go_one_by_one_may_change(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    CLEANUP(buffer_free) buffer wanted = {0};
+    CLEANUP(buffer_free) buffer found = {0};
+    keep_copy(f, &wanted);
+    saving_engine(f, 3 * SAVING_BUFFER_BYTES, false);
+    assert_int_equal(scribble_what_is_let_go(f), 4); /* no save needs them */
+    for (size_t i = 0; i < SAVING_TENSORS; i++) {
+        saving_fill(f, i);
+    }
+    begin_hanging(f, STORE_OP_WRITE, 2);
+    while (scribble_what_is_let_go(f) == 0) {
+        f->os->sleep_ns(f->os->context, 1000000);
+    }
+    assert_in_range(scribble_what_is_let_go(f), 1, 3); /* the last one is not read yet */
+    assert_false(engine_fenced(f->engine));
+    store_fault_release(f->fault);
+    while (scribble_what_is_let_go(f) < 4) {
+    }
+    assert_ok(saving_wait(f, &err, &stats), &err);
+    saving_read(f, f->layout->files[0].name, &found);
+    assert_int_equal(found.size, wanted.size);
+    assert_memory_equal(found.data, wanted.data, wanted.size);
+}
+
+static void test_where_others_read_the_tensors_none_is_let_go_before_all_are(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    uint8_t fenced[SAVING_TENSORS];
+    saving_engine(f, 3 * SAVING_BUFFER_BYTES, false);
+    f->read_elsewhere = true;
+    begin_hanging(f, STORE_OP_WRITE, 2);
+    for (int i = 0; i < 100; i++) {
+        engine_fenced_entries(f->engine, names, SAVING_TENSORS, fenced);
+        assert_null(memchr(fenced, 1, SAVING_TENSORS));
+        f->os->sleep_ns(f->os->context, 100000);
+    }
+    store_fault_release(f->fault);
+    assert_ok(saving_wait(f, &err, &stats), &err);
+    assert_int_equal(scribble_what_is_let_go(f), 4);
+}
+
+static void test_a_tensor_that_the_save_does_not_have_is_let_go(void **state) {
+    saving *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    engine_stats stats;
+    static const char *const others[] = {"model", "model/a", "model/aa", "z"};
+    uint8_t fenced[4];
+    saving_engine(f, SAVING_BUFFER_BYTES, false);
+    f->prepare_waits = true;
+    assert_ok(saving_begin(f, &err), &err);
+    engine_fenced_entries(f->engine, others, 4, fenced);
+    f->prepare_waits = false;
+    assert_memory_equal(fenced, ((const uint8_t[]){1, 0, 1, 1}), 4);
+    assert_ok(saving_wait(f, &err, &stats), &err);
+}
+
 /* ---- waits that the caller ends ---- */
 
 static void test_a_wait_ends_when_the_caller_says_so(void **state) {
@@ -357,6 +436,10 @@ int main(void) {
         THREADS(test_without_a_fence_it_is_fenced_once_all_is_read),
         SAVING_DEVICE(test_without_a_fence_it_is_fenced_once_all_is_read),
         THREADS(test_after_a_failure_it_is_fenced),
+        THREADS(test_tensors_that_are_let_go_one_by_one_may_change),
+        SAVING_DEVICE(test_tensors_that_are_let_go_one_by_one_may_change),
+        THREADS(test_where_others_read_the_tensors_none_is_let_go_before_all_are),
+        THREADS(test_a_tensor_that_the_save_does_not_have_is_let_go),
         THREADS(test_a_wait_ends_when_the_caller_says_so),
         SAVING_DEVICE(test_whether_it_is_fenced_is_told_without_a_copy),
         SAVING_DEVICE(test_after_a_failure_it_is_fenced),
