@@ -184,8 +184,10 @@ static pawl_status read_tree(reading *r, orbax_item *item, pawl_error *err) {
     }
     TRY(archive_read_description(r->a, path, FOREIGN_MAX_INDEX, &text, err));
     pawl_status status = orbax_tree_read(r->a, text.data, text.size, &item->tree, err);
-    if (status != PAWL_OK && status != PAWL_ENOMEM) {
-        store_error_path(err, r->a->base.store, path);
+    if (status != PAWL_OK) {
+        if (status != PAWL_ENOMEM) {
+            store_error_path(err, r->a->base.store, path);
+        }
         return status;
     }
     return values_add_text(&r->values, item->prefix, "_METADATA", path, &text, err);
