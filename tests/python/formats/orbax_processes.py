@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of the processes of test_orbax_processes.py, which save the same tree together, each what its devices have of it."""
+"""One of the processes of test_orbax_processes.py, which save a tree together: each what its devices have of it."""
 
 import functools
 import itertools
@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 jax.config.update("jax_enable_x64", True)
 
-#: How large a tree is, and how many devices it is on: DEVICES of them in all, whatever the processes.
+#: Of all processes together.
 DEVICES = 8
 TYPES = [name for name in support.NAMES if hasattr(jnp, name) or name == "bool"]
 #: What the arrays are sharded by, on 4 x 2 devices, and their shapes, which must be multiples of the devices.

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orbax: what several processes saved together, each its part, whole and with parts missing. The processes are real: JAX
-connects them, and each has some of the devices. Arrays that devices share unevenly are not among what they save: JAX refuses
-them."""
+"""Orbax: what several processes saved together, each its part, whole and with parts missing.
+
+The processes are real: JAX connects them, and each has some of the devices. Arrays that devices would share
+unevenly are not among what they save: JAX has none.
+"""
 
 import itertools
+import logging
 import os
 import pathlib
 import shutil
@@ -21,6 +24,8 @@ from safetensors import safe_open
 
 import pawl
 
+# What Orbax leaves behind where it fails, as it should.
+logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 PROGRAM = pathlib.Path(job.__file__)
 
 
@@ -169,7 +174,7 @@ class Two(Saved):
         """As it is, it is refused; with its name it is read, and equal to what Orbax puts together."""
         stopped = "stopped.orbax-checkpoint-tmp"
         self.assertFalse((self.saved / stopped / "manifest.ocdbt").exists())
-        self.assert_refused(self.saved / stopped, "never finished.*(?s:.*)if all of it is there, give the directory its")
+        self.assert_refused(self.saved / stopped, "never finished(?s:.*)if all of it is there, give the directory its")
         path = self.copy(stopped)
         with self.assertRaisesRegex(Exception, "(?i)manifest|not found|ocdbt"):
             self.restored(path)
