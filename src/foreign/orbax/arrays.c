@@ -273,15 +273,16 @@ static pawl_status find_parts(adding *n, pawl_error *err) {
 
 static void show_chunk(const adding *n, uint64_t number, char *out, size_t room) {
     const zarr_array *z = &n->z;
-    int64_t at[PAWL_MAX_NDIM];
+    int64_t at[PAWL_MAX_NDIM] = {0};
     size_t used = (size_t)snprintf(out, room, "%s", z->prefixed ? "c" : z->ndim == 0 ? "0" : "");
     for (int d = z->ndim - 1; d >= 0; d--) {
         at[d] = (int64_t)(number % (uint64_t)z->grid[d]);
         number /= (uint64_t)z->grid[d];
     }
     for (int d = 0; d < z->ndim && used < room; d++) {
-        char separator[2] = {d > 0 || z->prefixed ? z->separator : '\0', '\0'};
-        used += (size_t)snprintf(out + used, room - used, "%s%lld", separator, (long long)at[d]);
+        int separators = d > 0 || z->prefixed;
+        used += (size_t)snprintf(out + used, room - used, "%.*s%lld", separators, &z->separator,
+                                 (long long)at[d]);
     }
 }
 
