@@ -429,3 +429,66 @@ def tree_of_what_is_not_there(scene: Scene) -> Path:
                        "value_metadata": {"value_type": "jax.Array", "skip_deserialize": False}}}
     scene.put("step/_METADATA", json.dumps({"tree_metadata": keys, "use_ocdbt": True}).encode())
     return array(scene)
+
+
+# ---- what processes saved -------------------------------------------------------------------------
+
+
+def process(scene: Scene, number: int, root: bytes) -> None:
+    """The database of one process."""
+    where = f"step/ocdbt.process_{number}"
+    at = {"offset": 0, "size": len(root)}
+    scene.put(f"{where}/manifest.ocdbt", block(MANIFEST, manifest(0, "d/a", **at)))
+    scene.put(f"{where}/d/a", root)
+
+
+def processes(scene: Scene, *roots: bytes) -> Path:
+    """Databases that were not put together, of one array."""
+    keys = {"('w',)": {"key_metadata": [{"key": "w", "key_type": 2}],
+                       "value_metadata": {"value_type": "jax.Array", "skip_deserialize": False}}}
+    scene.put("step/_METADATA", json.dumps({"tree_metadata": keys, "use_ocdbt": True}).encode())
+    for number, root in enumerate(roots):
+        process(scene, number, root)
+    return scene.directory / "step"
+
+
+@case
+def processes_that_describe_it_otherwise(scene: Scene) -> Path:
+    """Two processes, of which each says another type."""
+    return processes(scene, *(block(NODE, node(0, [], [
+        Key(b"w/.zarray", zarray(dtype=dtype)), Key(b"w/0", bytes(16))])) for dtype in ("<f4", "<i4")))
+
+
+@case
+def processes_that_saved_other_values(scene: Scene) -> Path:
+    """Two processes that saved the same chunk, with other bytes."""
+    return processes(scene, *(block(NODE, node(0, [], [
+        Key(b"w/.zarray", zarray()), Key(b"w/0", byte * 16)])) for byte in (b"a", b"b")))
+
+
+@case
+def process_that_takes_from_another(scene: Scene) -> Path:
+    """A process whose chunk is in the file of another one."""
+    return processes(scene, block(NODE, node(0, ["../ocdbt.process_1/d/a"], [
+        Key(b"w/.zarray", zarray()), Key(b"w/0", size=16)])), b"x")
+
+
+@case
+def process_that_is_a_link_to_another(scene: Scene) -> Path:
+    """A thousand processes, all of them links to one."""
+    made = processes(scene, block(NODE, node(0, [], [
+        Key(b"w/.zarray", zarray(shape=[8])), Key(b"w/0", bytes(16))])))
+    for number in range(1, 1000):
+        (made / f"ocdbt.process_{number}").symlink_to("ocdbt.process_0")
+    return made
+
+
+@case
+def processes_of_large_values(scene: Scene) -> Path:
+    """Forty processes, each with a node of 600 bytes that has 15 values of 1 MiB."""
+    roots = []
+    for number in range(40):
+        body = node(0, [], [Key(b"%02d%02d" % (number, i), b"x" * (1 << 20)) for i in range(15)])
+        begun = len(body) - 15 * (1 << 20)
+        roots.append(block(NODE, zstd(body[:begun], b"x", 120), packed=True))
+    return processes(scene, *roots)

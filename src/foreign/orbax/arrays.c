@@ -269,6 +269,45 @@ static pawl_status find_parts(adding *n, pawl_error *err) {
     return add_filled(n, next, z->shards, err);
 }
 
+/* ---- chunks that are missing ---- */
+
+static void show_chunk(const adding *n, uint64_t number, char *out, size_t room) {
+    const zarr_array *z = &n->z;
+    int64_t at[PAWL_MAX_NDIM] = {0};
+    size_t used = (size_t)snprintf(out, room, "%s", z->prefixed ? "c" : z->ndim == 0 ? "0" : "");
+    for (int d = z->ndim - 1; d >= 0; d--) {
+        at[d] = (int64_t)(number % (uint64_t)z->grid[d]);
+        number /= (uint64_t)z->grid[d];
+    }
+    for (int d = 0; d < z->ndim && used < room; d++) {
+        int separators = d > 0 || z->prefixed;
+        used += (size_t)snprintf(out + used, room - used, "%.*s%lld", separators, &z->separator,
+                                 (long long)at[d]);
+    }
+}
+
+static pawl_status lacks_chunks(const adding *n, pawl_error *err) {
+    char chunk[PAWL_MAX_NDIM * 21 + 2];
+    uint64_t first = 0;
+    while (first < n->place_count && n->places[first].number == first) {
+        first++;
+    }
+    show_chunk(n, first, chunk, sizeof(chunk));
+    error_set(err, PAWL_EDAMAGED,
+              n->from->unmerged ? "the checkpoint was never finished: a part of an array is missing"
+                                : "the checkpoint lacks a part of an array");
+    store_error_path(err, n->a->base.store, n->from->place);
+    error_entry(err, n->name);
+    error_expected(err, "%llu chunks, each stored", (unsigned long long)n->z.shards);
+    error_found(err, "%zu; the first that is missing is %.*s%s", n->place_count,
+                n->key_bytes < 200 ? (int)n->key_bytes : 200, n->key, chunk);
+    error_next(err, n->from->unmerged
+                        ? "take another step"
+                        : "get all files of the checkpoint from where it came from, or take "
+                          "another step");
+    return PAWL_EDAMAGED;
+}
+
 /* ---- names ---- */
 
 static pawl_status name_array(adding *n, const char **out, pawl_error *err) {
@@ -344,6 +383,10 @@ static pawl_status add_unread(adding *n, const char *why, pawl_error *err) {
 static pawl_status add_tensor(adding *n, pawl_error *err) {
     const zarr_array *z = &n->z;
     TRY(find_places(n, err));
+    n->z.stored = n->from->unmerged || n->from->tree->stored;
+    if (z->stored && n->place_count < z->shards) {
+        return lacks_chunks(n, err);
+    }
     if (z->dtype == 0 || z->unread != NULL) {
         return add_unread(n, z->unread, err);
     }
@@ -419,15 +462,31 @@ static bool is_named(const key_map *keys, const key_value *item, const char *nam
     return *n == 0 || text[*n - 1] == '/';
 }
 
+/* One of the processes saves what describes the arrays of all. */
+static pawl_status not_described(const archive *a, const arrays_of *from, pawl_error *err) {
+    const key_value *first = &from->keys->items[0];
+    error_set(err, PAWL_EUNSUPPORTED,
+              "what this process saved is not described by itself: only parts of arrays");
+    store_error_path(err, a->base.store, from->place);
+    error_expected(err, "a .zarray or zarr.json for each array");
+    error_found(err, "%zu chunk%s, the first is %.*s", from->keys->count,
+                from->keys->count == 1 ? "" : "s", first->n < 200 ? (int)first->n : 200,
+                key_text(from->keys, first));
+    error_next(err, "open the directory above it, which has what all processes saved");
+    return PAWL_EUNSUPPORTED;
+}
+
 pawl_status arrays_add(archive *a, const arrays_of *from, pawl_error *err) {
     const key_map *keys = from->keys;
+    bool described = false;
     for (size_t i = 0; i < keys->count; i++) {
         const key_value *item = &keys->items[i];
         size_t n;
         bool v3 = is_named(keys, item, V3, &n);
         if (v3 || is_named(keys, item, V2, &n)) {
+            described = true;
             TRY(add_array(a, from, item, n, v3, err));
         }
     }
-    return PAWL_OK;
+    return from->in_part && keys->count > 0 && !described ? not_described(a, from, err) : PAWL_OK;
 }

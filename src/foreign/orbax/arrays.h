@@ -13,6 +13,7 @@ typedef struct arrays_of {
     const key_map *keys;
     orbax_tree *tree; /* what the arrays are called; leaves that are found are marked */
     bool in_part;     /* chunks that are missing may be elsewhere */
+    bool unmerged;    /* of several processes: chunks that are missing were never saved */
     uint64_t *parts;  /* of all arrays, so far */
 } arrays_of;
 

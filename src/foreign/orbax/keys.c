@@ -3,6 +3,8 @@
 #include "foreign/orbax/keys.h"
 #include "format/limits.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Whatever the files say, and for each of their bytes. */
@@ -53,7 +55,7 @@ static int compare(const key_map *map, const key_value *item, const char *key, s
 pawl_status key_map_add(key_map *map, const void *key, size_t n, const key_value *value,
                         const void *inlined, pawl_error *err) {
     size_t more = inlined != NULL ? (size_t)value->bytes : 0;
-    if (map->count > 0 && compare(map, &map->items[map->count - 1], key, n) >= 0) {
+    if (map->count > map->begun && compare(map, &map->items[map->count - 1], key, n) >= 0) {
         error_set(err, PAWL_EDAMAGED, "a key is not greater than the one before it");
         error_expected(err, "keys in ascending order, each once");
         return PAWL_EDAMAGED;
@@ -71,6 +73,49 @@ pawl_status key_map_add(key_map *map, const void *key, size_t n, const key_value
     }
     TRY(buffer_append(&map->text, key, n, err));
     map->count++;
+    return PAWL_OK;
+}
+
+static int by_key(const void *left, const void *right, void *map) {
+    const key_value *b = right;
+    return compare(map, left, key_text(map, b), b->n);
+}
+
+static bool is_same(const key_map *map, const key_value *a, const key_value *b) {
+    const uint8_t *bytes = map->inlined.data;
+    return a->inlined && b->inlined && a->bytes == b->bytes &&
+           (a->bytes == 0 || memcmp(bytes + a->offset, bytes + b->offset, (size_t)a->bytes) == 0);
+}
+
+static pawl_status saved_twice(const key_map *map, const key_value *item, pawl_error *err) {
+    char shown[256];
+    int n = item->n < sizeof(shown) ? (int)item->n : (int)sizeof(shown) - 1;
+    snprintf(shown, sizeof(shown), "%.*s", n, key_text(map, item));
+    error_set(err, PAWL_EDAMAGED, "two processes saved the same part of an array");
+    error_entry(err, shown);
+    error_expected(err, "parts that one process saved each, or the same bytes");
+    error_next(err, "take another step");
+    return PAWL_EDAMAGED;
+}
+
+pawl_status key_map_join(key_map *map, pawl_error *err) {
+    size_t kept = 0;
+    if (map->count > 1) {
+        qsort_r(map->items, map->count, sizeof(*map->items), by_key, map);
+    }
+    for (size_t i = 0; i < map->count; i++) {
+        const key_value *item = &map->items[i];
+        bool again =
+            kept > 0 && compare(map, &map->items[kept - 1], key_text(map, item), item->n) == 0;
+        if (again && !is_same(map, &map->items[kept - 1], item)) {
+            return saved_twice(map, item, err);
+        }
+        if (!again) {
+            map->items[kept++] = *item;
+        }
+    }
+    map->count = kept;
+    map->begun = 0;
     return PAWL_OK;
 }
 

@@ -22,6 +22,7 @@ typedef struct key_value {
 typedef struct key_map {
     key_value *items;
     size_t count, room;
+    size_t begun; /* the first key of what is being added: those before are in another order */
     buffer text, inlined;
     uint64_t file_bytes; /* of the files that describe the keys */
     uint64_t used;       /* memory */
@@ -35,6 +36,9 @@ void key_map_discharge(key_map *map, uint64_t bytes);
  * which the rest is filled in; `inlined` may be NULL. */
 pawl_status key_map_add(key_map *map, const void *key, size_t n, const key_value *value,
                         const void *inlined, pawl_error *err) PAWL_MUST_CHECK;
+/* Puts the keys of several databases, each of which began at `begun`, into one order. Keys that are
+ * there twice with the same few bytes become one; PAWL_EDAMAGED where the bytes may differ. */
+pawl_status key_map_join(key_map *map, pawl_error *err) PAWL_MUST_CHECK;
 /* The first item whose key is not less. */
 size_t key_map_lower_bound(const key_map *map, const char *key, size_t n);
 const char *key_text(const key_map *map, const key_value *item);

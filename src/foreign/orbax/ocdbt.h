@@ -70,7 +70,7 @@ pawl_status ocdbt_node_next(ocdbt_node *node, ocdbt_item *out, pawl_error *err) 
 void ocdbt_node_free(ocdbt_node *node);
 
 /* Adds all keys of the database in a directory ("": the archive's), whose files it adds to the
- * archive. */
+ * archive. Those of another one may be there: key_map_join. */
 pawl_status ocdbt_read(archive *a, const char *directory, key_map *out, pawl_error *err)
     PAWL_MUST_CHECK;
 

@@ -35,7 +35,7 @@ typedef struct walking {
     ocdbt_node *node;
     buffer block, body;
     uint64_t unpacked; /* bytes, so far */
-    uint64_t read;     /* of the files */
+    uint64_t read;     /* of the files; those of databases before this one are */
 } walking;
 
 /* ---- files ---- */
@@ -322,7 +322,8 @@ static pawl_status walk(walking *w, pawl_error *err) {
 }
 
 pawl_status ocdbt_read(archive *a, const char *directory, key_map *out, pawl_error *err) {
-    walking w = {.a = a, .directory = directory, .out = out};
+    walking w = {.a = a, .directory = directory, .out = out, .read = out->file_bytes};
+    out->begun = out->count;
     w.node = mem_calloc(1, sizeof(*w.node));
     pawl_status status = w.node != NULL ? walk(&w, err) : error_nomem(err, sizeof(*w.node));
     if (status != PAWL_OK && status != PAWL_ENOMEM && err->path[0] == '\0') {

@@ -22,7 +22,7 @@ typedef struct orbax_item {
     const char *prefix;    /* of names */
     key_map keys;
     orbax_tree tree;
-    bool strings, in_part;
+    bool strings, in_part, unmerged;
 } orbax_item;
 
 typedef struct reading {
@@ -54,6 +54,8 @@ typedef struct sight {
     bool manifest, tree, zarr, strings;
     size_t processes;
     const char *process; /* the first */
+    const listed_name *names;
+    size_t count;
 } sight;
 
 static bool begins_with(const char *name, const char *beginning) {
@@ -61,7 +63,7 @@ static bool begins_with(const char *name, const char *beginning) {
 }
 
 static void look(const listed_name *names, size_t count, sight *out) {
-    *out = (sight){0};
+    *out = (sight){.names = names, .count = count};
     for (size_t i = 0; i < count; i++) {
         const char *name = names[i].name;
         if (names[i].folder) {
@@ -125,6 +127,45 @@ static bool is_of_a_process(const reading *r, const char *directory) {
     return begins_with(slash != NULL ? slash + 1 : path, PROCESS);
 }
 
+static pawl_status saved_nothing(const reading *r, const char *path, pawl_error *err) {
+    error_set(err, PAWL_EDAMAGED,
+              "the checkpoint was never finished: a process did not save its part");
+    store_error_path(err, r->a->base.store, path);
+    error_expected(err, "manifest.ocdbt, which a process writes behind its arrays");
+    error_next(err, "take another step");
+    return PAWL_EDAMAGED;
+}
+
+/* What Orbax puts together last, and did not. */
+static pawl_status read_processes(reading *r, const char *directory, const sight *s, key_map *keys,
+                                  pawl_error *err) {
+    const char *slash = directory[0] != '\0' ? "/" : "";
+    for (size_t i = 0; i < s->count; i++) {
+        if (!s->names[i].folder || !begins_with(s->names[i].name, PROCESS)) {
+            continue;
+        }
+        const char *path =
+            arena_printf(&r->a->base.memory, "%s%s%s", directory, slash, s->names[i].name);
+        if (path == NULL) {
+            return error_nomem(err, STORE_MAX_PATH);
+        }
+        pawl_status status = ocdbt_read(r->a, path, keys, err);
+        if (status != PAWL_OK) {
+            return status == PAWL_ENOTFOUND ? saved_nothing(r, path, err) : status;
+        }
+    }
+    pawl_status status = key_map_join(keys, err);
+    if (status != PAWL_OK) {
+        store_error_path(err, r->a->base.store, directory);
+        return status;
+    }
+    const char *manifest = arena_printf(&r->a->base.memory, "%s%smanifest.ocdbt", directory, slash);
+    return manifest != NULL
+               ? values_add_unread(&r->values, manifest,
+                                   "never written: what each process saved was put together", err)
+               : error_nomem(err, STORE_MAX_PATH);
+}
+
 static bool has_arrays(const orbax_tree *tree) {
     for (size_t i = 0; i < tree->count; i++) {
         if (tree->leaves[i].kind == ORBAX_ARRAY) {
@@ -143,8 +184,10 @@ static pawl_status read_tree(reading *r, orbax_item *item, pawl_error *err) {
     }
     TRY(archive_read_description(r->a, path, FOREIGN_MAX_INDEX, &text, err));
     pawl_status status = orbax_tree_read(r->a, text.data, text.size, &item->tree, err);
-    if (status != PAWL_OK && status != PAWL_ENOMEM) {
-        store_error_path(err, r->a->base.store, path);
+    if (status != PAWL_OK) {
+        if (status != PAWL_ENOMEM) {
+            store_error_path(err, r->a->base.store, path);
+        }
         return status;
     }
     return values_add_text(&r->values, item->prefix, "_METADATA", path, &text, err);
@@ -163,6 +206,10 @@ static pawl_status add_item(reading *r, const char *directory, const char *prefi
     }
     if (s->manifest) {
         return ocdbt_read(r->a, directory, &added->keys, err);
+    }
+    if (s->processes > 0) {
+        added->unmerged = true;
+        return read_processes(r, directory, s, &added->keys, err);
     }
     if (added->tree.ocdbt && has_arrays(&added->tree)) {
         return no_manifest(r, directory, err);
@@ -216,7 +263,7 @@ static pawl_status read_directory(reading *r, const char *directory, const char 
     }
     TRY(directory_list(r->a, directory, &memory, &names, &count, err));
     look(names, count, &s);
-    if (s.processes > 0 && !s.manifest) {
+    if (s.processes > 0 && !s.manifest && !s.tree) {
         return not_merged(r, directory, &s, err);
     }
     if (s.manifest || s.tree || s.zarr) {
@@ -274,6 +321,7 @@ static pawl_status add_item_entries(reading *r, orbax_item *item, pawl_error *er
                             .keys = &item->keys,
                             .tree = &item->tree,
                             .in_part = item->in_part,
+                            .unmerged = item->unmerged,
                             .parts = &r->parts};
     TRY(arrays_add(r->a, &from, err));
     if (item->strings) {

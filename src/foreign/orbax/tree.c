@@ -213,6 +213,8 @@ static pawl_status read_all(reading *r, json_reader *j, pawl_error *err) {
             TRY(read_leaves(r, j, err));
         } else if (json_is(key, "use_ocdbt") && json_peek(j) != 'n') {
             TRY(json_bool(j, &t->ocdbt));
+        } else if (json_is(key, "store_array_data_equal_to_fill_value") && json_peek(j) != 'n') {
+            TRY(json_bool(j, &t->stored));
         } else {
             TRY(json_skip(j, NULL));
         }

@@ -23,7 +23,8 @@ typedef struct orbax_leaf {
 typedef struct orbax_tree {
     orbax_leaf *leaves; /* ascending by `stored` */
     size_t count, room;
-    bool ocdbt; /* arrays are in a database, as it says */
+    bool ocdbt;  /* arrays are in a database, as it says */
+    bool stored; /* and so are all their chunks, those that have the fill value, too */
 } orbax_tree;
 
 /* Reads the text of a _METADATA; names live in the archive's memory. */

@@ -35,6 +35,7 @@ typedef struct zarr_array {
     int64_t
         shard[PAWL_MAX_NDIM]; /* chunks of each dimension in one shard; 1 where there are none */
     bool index_first, index_sum, index_swapped;
+    bool stored;                 /* no chunk may be missing */
     bool filled;                 /* `fill` is known */
     uint8_t fill[16];            /* an element, little-endian */
     char separator;              /* between the numbers in a chunk's key */

@@ -38,6 +38,46 @@ typedef struct array_file {
     const zarr_place *place; /* that was looked at last */
 } array_file;
 
+/* ---- how it is cut ---- */
+
+typedef struct chunk_cut {
+    int64_t extent[PAWL_MAX_NDIM];
+    uint64_t bytes;
+    uint64_t together; /* elements that lie together in the chunk */
+} chunk_cut;
+
+/* A chunk behind the end of the array, in a shard that the end goes through, has no elements. */
+static void find_cut(const zarr_array *z, uint64_t number, chunk_cut *out) {
+    uint64_t shard = number / z->shard_chunks;
+    uint64_t within = number % z->shard_chunks;
+    bool whole = true;
+    out->together = 1;
+    out->bytes = z->element_bytes;
+    for (int d = z->ndim - 1; d >= 0; d--) {
+        uint64_t all = (uint64_t)(z->chunk[d] * z->shard[d]);
+        uint64_t grid = ((uint64_t)z->shape[d] + all - 1) / all;
+        uint64_t at = shard % grid * all + within % (uint64_t)z->shard[d] * (uint64_t)z->chunk[d];
+        uint64_t left = at < (uint64_t)z->shape[d] ? (uint64_t)z->shape[d] - at : 0;
+        shard /= grid;
+        within /= (uint64_t)z->shard[d];
+        out->extent[d] = left < (uint64_t)z->chunk[d] ? (int64_t)left : z->chunk[d];
+        out->bytes *= (uint64_t)out->extent[d];
+        out->together *= whole ? (uint64_t)out->extent[d] : 1;
+        whole = whole && out->extent[d] == z->chunk[d];
+    }
+}
+
+static uint64_t place_in_chunk(const zarr_array *z, const chunk_cut *cut, uint64_t element) {
+    uint64_t stride = 1;
+    uint64_t place = 0;
+    for (int d = z->ndim - 1; d >= 0; d--) {
+        place += element % (uint64_t)cut->extent[d] * stride;
+        element /= (uint64_t)cut->extent[d];
+        stride *= (uint64_t)z->chunk[d];
+    }
+    return place;
+}
+
 /* ---- where a chunk is ---- */
 
 static const zarr_place *find_place(const array_recipe *r, uint64_t number) {
@@ -124,6 +164,13 @@ static pawl_status read_index(array_file *f, const zarr_input *shard, uint64_t n
     return PAWL_OK;
 }
 
+/* One behind the end is never stored. */
+static bool may_be_missing(const zarr_array *z, uint64_t number) {
+    chunk_cut cut;
+    find_cut(z, number, &cut);
+    return !z->stored || cut.bytes == 0;
+}
+
 /* *there is false where it has the fill value. */
 static pawl_status find_chunk(array_file *f, uint64_t number, zarr_input *out, bool *there,
                               pawl_error *err) {
@@ -145,6 +192,13 @@ static pawl_status find_chunk(array_file *f, uint64_t number, zarr_input *out, b
     uint64_t at = f->index[2 * (number % r->z.shard_chunks)];
     uint64_t bytes = f->index[2 * (number % r->z.shard_chunks) + 1];
     *there = at != NONE || bytes != NONE;
+    if (!*there && !may_be_missing(&r->z, number)) {
+        error_set(err, PAWL_EDAMAGED, "a shard lacks a chunk");
+        error_expected(err, "%llu chunks, each stored", (unsigned long long)r->z.shard_chunks);
+        error_found(err, "no chunk of number %llu",
+                    (unsigned long long)(number % r->z.shard_chunks));
+        return PAWL_EDAMAGED;
+    }
     if (*there && (add_overflows(at, bytes, &end) || end > out->size)) {
         error_set(err, PAWL_EDAMAGED, "the index of a shard names bytes behind its end");
         error_expected(err, "a range within its %llu bytes", (unsigned long long)out->size);
@@ -156,46 +210,6 @@ static pawl_status find_chunk(array_file *f, uint64_t number, zarr_input *out, b
         *out = part_of(out, at, bytes);
     }
     return PAWL_OK;
-}
-
-/* ---- how it is cut ---- */
-
-typedef struct chunk_cut {
-    int64_t extent[PAWL_MAX_NDIM];
-    uint64_t bytes;
-    uint64_t together; /* elements that lie together in the chunk */
-} chunk_cut;
-
-/* A chunk behind the end of the array, in a shard that the end goes through, has no elements. */
-static void find_cut(const zarr_array *z, uint64_t number, chunk_cut *out) {
-    uint64_t shard = number / z->shard_chunks;
-    uint64_t within = number % z->shard_chunks;
-    bool whole = true;
-    out->together = 1;
-    out->bytes = z->element_bytes;
-    for (int d = z->ndim - 1; d >= 0; d--) {
-        uint64_t all = (uint64_t)(z->chunk[d] * z->shard[d]);
-        uint64_t grid = ((uint64_t)z->shape[d] + all - 1) / all;
-        uint64_t at = shard % grid * all + within % (uint64_t)z->shard[d] * (uint64_t)z->chunk[d];
-        uint64_t left = at < (uint64_t)z->shape[d] ? (uint64_t)z->shape[d] - at : 0;
-        shard /= grid;
-        within /= (uint64_t)z->shard[d];
-        out->extent[d] = left < (uint64_t)z->chunk[d] ? (int64_t)left : z->chunk[d];
-        out->bytes *= (uint64_t)out->extent[d];
-        out->together *= whole ? (uint64_t)out->extent[d] : 1;
-        whole = whole && out->extent[d] == z->chunk[d];
-    }
-}
-
-static uint64_t place_in_chunk(const zarr_array *z, const chunk_cut *cut, uint64_t element) {
-    uint64_t stride = 1;
-    uint64_t place = 0;
-    for (int d = z->ndim - 1; d >= 0; d--) {
-        place += element % (uint64_t)cut->extent[d] * stride;
-        element /= (uint64_t)cut->extent[d];
-        stride *= (uint64_t)z->chunk[d];
-    }
-    return place;
 }
 
 /* ---- a chunk that is decoded whole ---- */

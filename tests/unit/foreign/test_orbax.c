@@ -3,6 +3,7 @@
  * them missing. */
 #include "unit/foreign/made_archive.h"
 
+#include "foreign/orbax/keys.h"
 #include "lib/failing_memory.h"
 
 static store *open_sample(const char *name) {
@@ -50,6 +51,9 @@ static store *copy_sample(const char *name, const char *skip) {
     return to;
 }
 
+/* The one data file of the second process. */
+#define PROCESS_1_FILE "2d91d305fba8c6a68391aff9e0eb7301"
+
 static const int32_t eight[] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 /* ---- a step with several items ---- */
@@ -91,6 +95,79 @@ static void test_a_merged_database(void **state) {
     store_destroy(s);
 }
 
+/* What two processes saved, each half of both arrays, and only one of them what describes them. */
+static void test_processes_that_were_not_merged(void **state) {
+    static const int32_t few[] = {0, 1, 2, 3};
+    static const int32_t seven[] = {7};
+    store *s = open_sample("processes");
+    struct pawl_error err;
+    struct source *c;
+    uint32_t hashes[1000];
+    (void)state;
+    for (uint32_t i = 0; i < ARRAY_LENGTH(hashes); i++) {
+        hashes[i] = i * 2654435761u;
+    }
+    assert_ok(made_archive(s, &format_orbax, "_METADATA", &c, &err), &err);
+    assert_int_equal(c->entries, 5);
+    assert_tensor(c, "w", hashes);
+    assert_tensor(c, "few", few);
+    assert_tensor(c, "n", seven);
+    assert_entry(c, "files that are not read",
+                 "json {\"manifest.ocdbt\":\"never written: what each process saved was put "
+                 "together\"}");
+    source_destroy(c);
+    store_destroy(s);
+}
+
+static void test_two_processes_that_saved_the_same_chunk(void **state) {
+    store *s = copy_sample("processes", NULL);
+    store *from = open_sample("processes/ocdbt.process_1");
+    CLEANUP(buffer_free) buffer bytes = {0};
+    struct pawl_error err = ERROR_INIT;
+    struct source *c;
+    (void)state;
+    assert_ok(store_make_dir(s, "ocdbt.process_2", &err), &err);
+    assert_ok(store_make_dir(s, "ocdbt.process_2/d", &err), &err);
+    assert_ok(store_read_file(from, "manifest.ocdbt", 4096, &bytes, &err), &err);
+    put_file(s, "ocdbt.process_2/manifest.ocdbt", bytes.data, bytes.size);
+    bytes.size = 0;
+    assert_ok(store_read_file(from, "d/" PROCESS_1_FILE, 4096, &bytes, &err), &err);
+    put_file(s, "ocdbt.process_2/d/" PROCESS_1_FILE, bytes.data, bytes.size);
+    assert_fails(made_archive(s, &format_orbax, "_METADATA", &c, &err), PAWL_EDAMAGED, &err);
+    assert_string_equal(err.attempt, "two processes saved the same part of an array");
+    assert_string_equal(err.entry, "w/1");
+    store_destroy(from);
+    store_destroy(s);
+}
+
+/* The same few bytes twice are the same; others are not. */
+static void test_keys_of_several_databases(void **state) {
+    static const char *const keys[] = {"b", "d", "a", "b", "c"};
+    struct pawl_error err = ERROR_INIT;
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        key_map map = {0};
+        for (size_t i = 0; i < ARRAY_LENGTH(keys); i++) {
+            const key_value value = {.bytes = 2};
+            map.begun = i < 2 ? 0 : 2;
+            assert_ok(
+                key_map_add(&map, keys[i], 1, &value, other == 1 && i == 3 ? "yy" : "xx", &err),
+                &err);
+        }
+        if (other == 1) {
+            assert_fails(key_map_join(&map, &err), PAWL_EDAMAGED, &err);
+            assert_string_equal(err.entry, "b");
+        } else {
+            assert_ok(key_map_join(&map, &err), &err);
+            assert_int_equal(map.count, 4);
+            for (size_t i = 0; i < 4; i++) {
+                assert_int_equal(key_text(&map, &map.items[i])[0], "abcd"[i]);
+            }
+        }
+        key_map_free(&map);
+    }
+}
+
 /* Without it names are those that arrays are stored by. */
 static void test_no_metadata(void **state) {
     store *s = copy_sample("composite", "state/_METADATA");
@@ -109,8 +186,16 @@ static void test_parts_that_are_missing(void **state) {
     static const struct {
         const char *sample, *skip, *says, *path;
     } cases[] = {
-        {"composite", "state/manifest.ocdbt",
-         "never finished: what its processes saved was not put together", "/mem/state"},
+        {"processes", "_METADATA", "never finished: what its processes saved was not put together",
+         "/mem"},
+        {"processes", "ocdbt.process_0", "the checkpoint lacks an array that its _METADATA names",
+         "/mem"},
+        {"processes", "ocdbt.process_1", "never finished: a part of an array is missing", "/mem"},
+        {"processes", "ocdbt.process_1/manifest.ocdbt",
+         "never finished: a process did not save its part", "/mem/ocdbt.process_1"},
+        {"processes", "ocdbt.process_1/d", "a data file of the database is missing",
+         "/mem/ocdbt.process_1/d/"},
+        {"files", "%/c", "the checkpoint lacks a part of an array", "/mem"},
         {"composite", "state/d/", "a data file of the database is missing", "/mem/state/d/"},
         {"merged", "ocdbt.process_0", "a data file of the database is missing",
          "/mem/ocdbt.process_0/d/"},
@@ -169,6 +254,24 @@ static void test_a_process_alone(void **state) {
     assert_ok(made_archive(s, &format_orbax, "manifest.ocdbt", &c, &err), &err);
     assert_int_equal(c->entries, 2);
     assert_tensor(c, "a", eight);
+    source_destroy(c);
+    store_destroy(s);
+}
+
+/* The second of two, which did not save what describes the arrays. */
+static void test_a_process_alone_that_describes_nothing(void **state) {
+    store *s = open_sample("processes/ocdbt.process_1");
+    struct pawl_error err;
+    struct source *c;
+    (void)state;
+    assert_fails(made_archive(s, &format_orbax, "manifest.ocdbt", &c, &err), PAWL_EUNSUPPORTED,
+                 &err);
+    assert_says(err.attempt, "not described by itself");
+    assert_says(err.found, "2 chunks, the first is few/1");
+    store_destroy(s);
+    s = open_sample("processes/ocdbt.process_0");
+    assert_ok(made_archive(s, &format_orbax, "manifest.ocdbt", &c, &err), &err);
+    assert_entry(c, "w", "U32, in part [1000] 1 parts");
     source_destroy(c);
     store_destroy(s);
 }
@@ -351,6 +454,31 @@ static void test_a_chunk_that_is_damaged(void **state) {
     store_destroy(s);
 }
 
+/* Its tree says that all are stored: then none has the fill value. */
+static void test_a_shard_that_lacks_a_chunk(void **state) {
+    store *s = copy_sample("files", NULL);
+    struct pawl_error err = ERROR_INIT;
+    struct source *c;
+    uint8_t shard[20];
+    problems found = {0};
+    source_verifier v = {.context = &found, .problem = note_problem, .progress = no_progress};
+    int16_t values[6];
+    uint32_t sum;
+    (void)state;
+    memset(shard, 0xff, 16);
+    sum = crc32c(0, shard, 16);
+    memcpy(shard + 16, &sum, 4);
+    put_anew(s, "%/c/0/0", shard, sizeof(shard));
+    assert_ok(made_archive(s, &format_orbax, "_METADATA", &c, &err), &err);
+    assert_ok(c->ops->verify(c, &v, &err), &err);
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.attempt, "a shard lacks a chunk");
+    assert_fails(made_read(c, "%25", 64, values, sizeof(values), &err), PAWL_EDAMAGED, &err);
+    assert_string_equal(err.path, "/mem/%/c/0/0");
+    source_destroy(c);
+    store_destroy(s);
+}
+
 /* ---- memory that runs out ---- */
 
 static pawl_status open_and_read(void *context, pawl_error *err) {
@@ -369,10 +497,21 @@ static pawl_status open_and_read(void *context, pawl_error *err) {
     return status;
 }
 
+static pawl_status open_processes(void *context, pawl_error *err) {
+    struct source *c;
+    *err = ERROR_INIT;
+    TRY(archive_open(context, false, &format_orbax, "_METADATA", true, &c, err));
+    source_destroy(c);
+    return PAWL_OK;
+}
+
 static void test_memory_runs_out(void **state) {
     store *s = copy_sample("arrays", NULL);
     (void)state;
     assert_true(failing_memory_each(open_and_read, s) > 20);
+    store_destroy(s);
+    s = copy_sample("processes", NULL);
+    assert_true(failing_memory_each(open_processes, s) > 20);
     store_destroy(s);
 }
 
@@ -380,11 +519,15 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_with_items),
         cmocka_unit_test(test_a_merged_database),
+        cmocka_unit_test(test_processes_that_were_not_merged),
+        cmocka_unit_test(test_two_processes_that_saved_the_same_chunk),
+        cmocka_unit_test(test_keys_of_several_databases),
         cmocka_unit_test(test_no_metadata),
         cmocka_unit_test(test_parts_that_are_missing),
         cmocka_unit_test(test_parts_that_are_not_needed),
         cmocka_unit_test(test_no_manifest_and_no_process),
         cmocka_unit_test(test_a_process_alone),
+        cmocka_unit_test(test_a_process_alone_that_describes_nothing),
         cmocka_unit_test(test_a_name_that_is_temporary),
         cmocka_unit_test(test_arrays_of_a_database),
         cmocka_unit_test(test_arrays_that_a_process_has_a_part_of),
@@ -392,6 +535,7 @@ int main(void) {
         cmocka_unit_test(test_an_array_that_only_the_tree_has),
         cmocka_unit_test(test_leaves_of_which_nothing_is_stored),
         cmocka_unit_test(test_a_chunk_that_is_damaged),
+        cmocka_unit_test(test_a_shard_that_lacks_a_chunk),
         cmocka_unit_test(test_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `arrays`, `files` and `merged`, which test_orbax.c reads, with tensorstore and orbax-checkpoint; `composite` is one of
-Orbax's own (Apache-2.0), as its compatibility tests have it."""
+"""Makes `arrays`, `files`, `merged` and `processes`, which test_orbax.c reads, with tensorstore and orbax-checkpoint; `composite`
+is one of Orbax's own (Apache-2.0), as its compatibility tests have it."""
 
 import pathlib
 import shutil
+import subprocess
+import sys
 
+import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import tensorstore as ts
@@ -43,6 +46,36 @@ def regular(*shape):
     return {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}}}
 
 
+
+
+def save_together(rank):
+    """One of two processes: an array that they share, larger than what is kept in a node, and a smaller one."""
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize("127.0.0.1:23456", 2, rank)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    tree = {"n": np.int32(7)}
+    for name, array in {"w": HASHES, "few": np.arange(4, dtype=np.int32)}.items():
+        tree[name] = jax.make_array_from_callback(array.shape, sharding, lambda at, array=array: array[at])
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(HERE / "processes", args=ocp.args.PyTreeSave(tree))
+
+
+HASHES = (np.arange(1000, dtype=np.uint64) * 2654435761 % 2**32).astype(np.uint32)
+if len(sys.argv) > 1:
+    save_together(int(sys.argv[1]))
+    sys.exit()
+
+# As it is before it is put together.
+shutil.rmtree(HERE / "processes", ignore_errors=True)
+both = [subprocess.Popen([sys.executable, __file__, rank]) for rank in ("0", "1")]
+if any(process.wait() for process in both):
+    sys.exit("a process failed")
+shutil.rmtree(HERE / "processes/d")
+shutil.rmtree(HERE / "processes/array_metadatas")
+for name in ("manifest.ocdbt", "commit_success.txt", "_CHECKPOINT_METADATA", "_sharding"):
+    (HERE / "processes" / name).unlink(missing_ok=True)
+
 shutil.rmtree(HERE / "arrays", ignore_errors=True)
 made("zstd", "zarr", {"dtype": "<f4", "compressor": {"id": "zstd", "level": 1}, "chunks": (2, 4, 3)})
 made("fortran", "zarr", {"dtype": ">f4", "compressor": {"id": "gzip", "level": 9}, "chunks": (2, 4, 3), "order": "F"})
@@ -66,7 +99,6 @@ with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_ocdbt=False, use_zarr3=Tru
 # Larger than what is kept in a node: the merged database names a file of the process.
 shutil.rmtree(HERE / "merged", ignore_errors=True)
 with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-    hashes = (np.arange(500, dtype=np.uint64) * 2654435761 % 2**32).astype(np.uint32)
-    checkpointer.save(HERE / "merged", ocp.args.PyTreeSave({"w": hashes}))
+    checkpointer.save(HERE / "merged", ocp.args.PyTreeSave({"w": HASHES[:500]}))
 for name in ("commit_success.txt", "_CHECKPOINT_METADATA"):
     (HERE / "merged" / name).unlink(missing_ok=True)
