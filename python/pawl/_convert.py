@@ -158,8 +158,8 @@ def convert(
     Raises:
         NotFound: there is no checkpoint at `source`.
         Unsupported: the format has no place for an entry.
-        UsageError: something is at `path`, or the run has that step; two entries would have one name, there is
-            nothing to convert, or an argument is wrong.
+        UsageError: something is at `path`, or the run has that step; two entries would have one name, a name or
+            a rule fits no entry, there is nothing to convert, or an argument is wrong.
         Busy: someone else has the run open, or was faster in making `path`.
         Damaged: the source is not what was written.
     """

@@ -163,7 +163,7 @@ def diff(
     Raises:
         NotFound: there is none at a path.
         Damaged: one of them is not what was written.
-        UsageError: the rename rules give two entries one name.
+        UsageError: the rename rules give two entries one name, or a rule or a name fits no entry.
     """
     names = _names(transpose)
     rules = _rules(renames)

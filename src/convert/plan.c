@@ -336,7 +336,17 @@ static pawl_status plan_last(planning *p, pawl_checkpoint *from, pawl_error *err
 
 /* ---- the whole plan ------------------------------------------------------------------------- */
 
+/* A name that is mistaken is no reason to leave everything else out, or as it is. */
+static pawl_status check_given(pawl_checkpoint *from, const pawl_convert_options *o,
+                               pawl_error *err) {
+    const given_names only = {.what = "only", .names = o->only, .count = o->only_count};
+    const given_names renames = {.rules = o->renames, .count = o->rename_count};
+    TRY(checkpoint_check_given(from, &only, err));
+    return checkpoint_check_given(from, &renames, err);
+}
+
 static pawl_status plan_all(planning *p, pawl_checkpoint *from, pawl_error *err) {
+    TRY(check_given(from, p->options, err));
     TRY(plan_entries(p, from, err));
     TRY(p->any_last ? plan_last(p, from, err) : PAWL_OK);
     TRY(sort_by_new_name(p->plan, err));
