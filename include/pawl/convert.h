@@ -95,8 +95,9 @@ PAWL_API const char *pawl_convert_formats(void);
  *
  * PAWL_EUNSUPPORTED: the format has no place for an entry (without `drop`), named with the reason;
  * PAWL_EUSAGE: `path` is there, or the run has that step; two entries would have one name, a name
- * or a rule fits no entry, an option is wrong, or there is nothing to convert; PAWL_EBUSY: someone else has the run open, or
- * was faster in making `path`. Failures of reading and writing are those of other calls.
+ * or a rule fits no entry, an option is wrong, or there is nothing to convert; PAWL_EBUSY: someone
+ * else has the run open, or was faster in making `path`. Failures of reading and writing are those
+ * of other calls.
  */
 PAWL_API pawl_status pawl_convert(pawl_checkpoint *from, const char *path,
                                   const pawl_convert_options *options, pawl_convert_result *result,

@@ -19,7 +19,7 @@ static bool is_rule(const given_names *given, size_t i) {
     return given->rules != NULL && !rename_swaps(&given->rules[i]);
 }
 
-/* "a/b/" is a/b; "" is above all, also where there is nothing, and so is what changes characters. */
+/* "a/b/" is a/b; "" is above all, also where there is nothing; so is what swaps characters. */
 static use use_of(const given_names *given, size_t i) {
     bool checked = given->rules == NULL || is_rule(given, i);
     span name = span_of(given->rules != NULL ? given->rules[i].from : given->names[i]);

@@ -235,7 +235,7 @@ static pawl_status merge_walks(comparison *c, queue *q, walk_of_a *a, pawl_entri
     }
 }
 
-/* What fits nothing would be a difference of two names, or numbers, that are compared as they are. */
+/* What fits nothing would leave names, or numbers, as they are, and these are then different. */
 static pawl_status check_given(comparison *c, pawl_error *err) {
     const pawl_diff_options *o = &c->options;
     const given_names renames = {.rules = o->renames, .count = o->rename_count};

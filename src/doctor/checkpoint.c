@@ -102,7 +102,7 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
     pawl_status status = checkpoint_verify(c, &options, &result, &story);
     verdict.damaged = r.problems > 0;
     verdict.unread = r.denied > 0 && !verdict.damaged;
-    verdict.finished = status == PAWL_OK || status == PAWL_EDAMAGED;
+    verdict.finished = status == PAWL_OK || status == PAWL_EDAMAGED || verdict.unread;
     verdict.done_bytes = r.done_bytes;
     verdict.of_bytes = r.of_bytes;
     verdict.unverified = result.unverified;

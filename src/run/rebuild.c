@@ -325,6 +325,11 @@ static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error 
     if (status == PAWL_OK || problems == 0) {
         return PAWL_OK;
     }
+    if (status == PAWL_EPERMISSION) {
+        *err = ignored;
+        error_safe(err, "nothing was changed");
+        return status;
+    }
     error_set(err, PAWL_EDAMAGED,
               "data files are damaged, and the present index proves it; a new index would take the "
               "damage for what was written");
