@@ -96,7 +96,6 @@ static void look_at_entry(near_name *n, const char *name) {
     memcpy(n->before, name, length + 1);
 }
 
-/* Where the entries cannot be read to their end, what was read of them has to do. */
 static bool find_near(pawl_checkpoint *c, span wanted, near_name *n) {
     struct pawl_error ignored = ERROR_INIT;
     pawl_entries *walk = NULL;
@@ -126,31 +125,24 @@ static void say_what_was_meant(pawl_checkpoint *c, span wanted, pawl_error *err)
 
 /* ---- what is said --------------------------------------------------------------------------- */
 
-static pawl_status fits_nothing(pawl_checkpoint *c, const given_names *given, size_t i, span name,
-                                pawl_error *err) {
+static pawl_status refuse(pawl_checkpoint *c, const given_names *given, size_t i, const use *of,
+                          pawl_error *err) {
     if (given->rules != NULL) {
-        error_set(err, PAWL_EUSAGE, "the rename rule {\"%s\", \"%s\"} fits no entry",
-                  given->rules[i].from, given->rules[i].to);
+        error_set(err, PAWL_EUSAGE, "the rename rule {\"%s\", \"%s\"} %s", given->rules[i].from,
+                  given->rules[i].to, of->fits ? "is never used" : "fits no entry");
     } else {
         error_set(err, PAWL_EUSAGE, "%s: there is no entry \"%s\", and none below it", given->what,
                   given->names[i]);
     }
     error_path(err, "%s", c->source->path);
     error_step(err, c->source->step);
-    error_expected(err, "the name of an entry, or what names of entries begin with, up to a /");
-    say_what_was_meant(c, name, err);
-    return PAWL_EUSAGE;
-}
-
-static pawl_status is_never_used(const pawl_checkpoint *c, const given_names *given, size_t i,
-                                 pawl_error *err) {
-    error_set(err, PAWL_EUSAGE, "the rename rule {\"%s\", \"%s\"} is never used",
-              given->rules[i].from, given->rules[i].to);
-    error_path(err, "%s", c->source->path);
-    error_step(err, c->source->step);
-    error_expected(err, "an entry that no rule before it fits: the first that fits counts");
-    error_found(err, "a rule before it fits each entry that it fits");
-    error_next(err, "put it in front of that rule, or leave it out");
+    if (of->fits) {
+        error_expected(err, "an entry that no rule before it fits: the first that fits counts");
+        error_next(err, "put it in front of the rule that fits them all, or leave it out");
+    } else {
+        error_expected(err, "the name of an entry, or what names of entries begin with, up to a /");
+        say_what_was_meant(c, of->name, err);
+    }
     return PAWL_EUSAGE;
 }
 
@@ -168,11 +160,8 @@ pawl_status checkpoint_check_given(pawl_checkpoint *c, const given_names *given,
     }
     TRY(note_entries(c, given, uses, err));
     for (size_t i = 0; i < given->count; i++) {
-        if (!uses[i].fits) {
-            return fits_nothing(c, given, i, uses[i].name, err);
-        }
-        if (!uses[i].used && given->rules != NULL) {
-            return is_never_used(c, given, i, err);
+        if (!uses[i].fits || (given->rules != NULL && !uses[i].used)) {
+            return refuse(c, given, i, &uses[i], err);
         }
     }
     return PAWL_OK;
