@@ -201,3 +201,8 @@ def text_bytes(what: str, text: str) -> bytes:
     if b"\0" in raw:
         raise UsageError(f"{what} {text!r} has a NUL character in it")
     return raw
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """So many of something: "1 entry", "2 entries"; `many`: else `one` with an s."""
+    return f"{n} {one if n == 1 else many or one + 's'}"

@@ -16,7 +16,7 @@ from ._abi import Box as CBox
 from ._abi import Dtype, Kind, Role
 from ._abi import Tensor as CTensor
 from ._error import UsageError, check, error_handle
-from ._handle import Handle, fill_options, text_bytes, whole_numbers
+from ._handle import Handle, counted, fill_options, text_bytes, whole_numbers
 from ._library import lib
 from ._memory import Memory, memory_of
 
@@ -278,7 +278,8 @@ class State(Handle):
 
     def __repr__(self) -> str:
         tensors = len(self._tensors)
-        return f"<pawl.State of {tensors} tensors, {len(self._kinds) - tensors} values>"
+        values = len(self._kinds) - tensors
+        return f"<pawl.State of {counted(tensors, 'tensor')}, {counted(values, 'value')}>"
 
     # ---- entries ----
 

@@ -149,7 +149,7 @@ static pawl_status count_entries(verification *v, pawl_error *err) {
     }
     error_set(err, PAWL_EDAMAGED, "the checkpoint has another number of entries than it says");
     error_path(err, "%s", v->source->path);
-    error_expected(err, "%llu entries", (unsigned long long)v->source->entries);
+    error_expected(err, "%llu", (unsigned long long)v->source->entries);
     error_found(err, "%llu", (unsigned long long)v->result->entries);
     return PAWL_EDAMAGED;
 }

@@ -358,8 +358,10 @@ static pawl_status is_nothing(const pawl_checkpoint *from, const pawl_convert_re
                               pawl_error *err) {
     error_set(err, PAWL_EUSAGE, "there is nothing to convert");
     error_expected(err, "at least one entry");
-    error_found(err, "%s: %llu entries left out, %llu dropped", checkpoint_label(from),
-                (unsigned long long)result->left_out, (unsigned long long)result->dropped);
+    error_found(err, "%s: %llu %s left out, %llu dropped", checkpoint_label(from),
+                (unsigned long long)result->left_out,
+                text_noun(result->left_out, "entry", "entries"),
+                (unsigned long long)result->dropped);
     return PAWL_EUSAGE;
 }
 

@@ -13,6 +13,7 @@ import keras
 import numpy
 
 from .._error import UsageError
+from .._handle import counted
 from ._names import Renumbered, escape, snake_case, variable_names
 
 #: Lists of an optimizer that have no slots of their own.
@@ -229,8 +230,8 @@ def require_optimizer_of(model: Any, names: Mapping[int, str]) -> None:
         return
     shown = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
     error = UsageError(
-        f"the optimizer was built for {len(known)} variables, and the model has {len(model.trainable_variables)}: "
-        f"it does not know {shown}"
+        f"the optimizer was built for {counted(len(known), 'variable')}, and the model has "
+        f"{len(model.trainable_variables)}: it does not know {shown}"
     )
     error.entry = unknown[0]
     error.next = "make a new optimizer when the model has its last layer: compile it again"

@@ -61,6 +61,16 @@ class Doctor(support.InDirectory):
         self.assertEqual(told["R04"], "pass unexpected='allow' to leave it out")
         self.assertNotIn("PAWL_POLICY", str(found))
 
+    def test_one_is_counted_as_one(self):
+        state = pawl.State({"w": array.array("f", [1])})
+        with pawl.Run(self.run_path) as run:
+            run.save(state, step=1)
+            run.wait()
+        self.assertIn("restoring it reads 1 entry, 4 B; 0 stay as they are", str(self.ask(model=state)))
+        self.assertEqual(repr(state), "<pawl.State of 1 tensor, 0 values>")
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertIn(" 1 entry>", repr(checkpoint))
+
     def test_a_step_that_the_job_removes_now_is_no_leftover(self):
         """S09: retention removes a step's manifest first."""
         state = self.save()
