@@ -18,7 +18,7 @@ from ._abi import Dtype, EventKind, Kind, Status, StepStatus
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
-from ._group import Group, calling
+from ._group import Group, calling, check_group
 from ._handle import Handle, counted, path_bytes, text_bytes, whole_number
 from ._library import lib
 from ._memory import Array, dtype_bits
@@ -443,6 +443,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             {"model_only": model_only},
             renames,
         )
+        check_group(group)
         if group is not None:
             options.group = ctypes.pointer(group._struct)
             options.group_deadline_s = group_deadline_s or 0.0

@@ -50,6 +50,17 @@ def model_entries(model: Any) -> list[Entry]:
     return entries
 
 
+def require_types(monitor: object, restore: object, signals: object) -> None:
+    """Names an argument of ``Checkpoint`` that is of a wrong type."""
+    for name, value, wanted, right in (
+        ("monitor", monitor, "the name of a metric", monitor is None or isinstance(monitor, str)),
+        ("restore", restore, "True, False or a mapping of policies", isinstance(restore, (bool, Mapping))),
+        ("signals", signals, "numbers of signals", isinstance(signals, Iterable) and not isinstance(signals, str)),
+    ):
+        if not right:
+            raise TypeError(f"{name} is {wanted}, not {type(value).__name__}: {value!r}")
+
+
 def require_built(model: Any) -> None:
     """Refuses a model that has no variables yet, by its name and that of the layer.
 

@@ -94,6 +94,8 @@ def check_scope(
     if optimizer is not None:
         given["optimizer"] = _variables_of("optimizer", optimizer)
     if variables is not None:
+        if not isinstance(variables, Iterable):
+            raise TypeError(f"variables are a list of variables, not {type(variables).__name__}: {variables!r}")
         given["variables"] = list(variables.values() if isinstance(variables, Mapping) else variables)
     looked: dict[int, str] = {}
     outside: list[str] = []

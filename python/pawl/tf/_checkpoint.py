@@ -20,7 +20,7 @@ from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, Error, Mismatch, NotFound, UsageError
-from .._handle import counted, whole_number
+from .._handle import counted, path_text, whole_number
 from .._report import Report
 from .._run import Run
 from .._state import State
@@ -82,7 +82,7 @@ def split_step(path: str) -> tuple[str, int | None]:
 
 def resolved(path: str | os.PathLike[str]) -> str:
     """An absolute path, whatever the process's directory becomes; what pawl refuses or explains stays as it is."""
-    text = os.fspath(path)
+    text = path_text(path)
     return text if not text or text[0] in "~$" or "://" in text or "\0" in text else os.path.abspath(text)
 
 
