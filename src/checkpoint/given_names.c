@@ -55,8 +55,7 @@ static pawl_status note_entries(pawl_checkpoint *c, const given_names *given, us
     return status;
 }
 
-/* ---- what was meant ------------------------------------------------------------------------- */
-
+/* What was meant. */
 typedef struct near_name {
     char wanted[PAWL_MAX_NAME_BYTES + 1], best[PAWL_MAX_NAME_BYTES + 1];
     char before[PAWL_MAX_NAME_BYTES + 1]; /* the name of the entry before */
@@ -122,8 +121,6 @@ static void say_what_was_meant(pawl_checkpoint *c, span wanted, pawl_error *err)
         checkpoint_say_how_to_list(c, err);
     }
 }
-
-/* ---- what is said --------------------------------------------------------------------------- */
 
 static pawl_status refuse(pawl_checkpoint *c, const given_names *given, size_t i, const use *of,
                           pawl_error *err) {
