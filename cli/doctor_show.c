@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints findings of the doctor. */
 #include "doctor_show.h"
+#include "doctor_words.h"
 #include "memory.h"
 #include "text.h"
 
@@ -38,7 +39,9 @@ static void put_json(json *j, const pawl_finding *finding) {
     json_put_text(j, "id", finding->id);
     json_put_text(j, "severity", severity_name(finding));
     json_put_text(j, "text", finding->text);
-    json_put_text(j, "next", finding->next);
+    char *next = doctor_words(finding->next);
+    json_put_text(j, "next", next);
+    free(next);
     json_put_text(j, "part", finding->part);
     json_put_text(j, "evidence", finding->evidence);
     json_put_text(j, "command", finding->command);
@@ -81,7 +84,9 @@ static void put_text(const output *out, const pawl_finding *finding) {
         print_more("seen:", finding->evidence);
     }
     if (finding->next != NULL) {
-        print_more("next:", finding->next);
+        char *next = doctor_words(finding->next);
+        print_more("next:", next);
+        free(next);
     }
     if (shows_command(finding)) {
         print_more("run: ", finding->command);

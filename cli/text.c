@@ -123,7 +123,7 @@ const char *text_duration(char out[TEXT_SIZE], double seconds) {
 }
 
 const char *text_count(char out[TEXT_SIZE], uint64_t n, const char *one, const char *many) {
-    snprintf(out, TEXT_SIZE, "%" PRIu64 " %s", n, n == 1 ? one : many);
+    snprintf(out, TEXT_SIZE, "%" PRIu64 " %s", n, text_noun(n, one, many));
     return out;
 }
 

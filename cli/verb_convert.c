@@ -113,10 +113,9 @@ static void print_totals(const conversion *c, const char *path) {
                 text_count(values, r->values, "value", "values"), text_bytes(bytes, r->bytes),
                 r->renamed, r->cast, r->left_out, r->dropped);
     if (r->overflows > 0) {
-        output_line(c->out,
-                    "%" PRIu64 " numbers were too large for their new type, and became "
-                    "infinite",
-                    r->overflows);
+        output_line(c->out, "%" PRIu64 " %s, and became infinite", r->overflows,
+                    text_noun(r->overflows, "number was too large for its new type",
+                              "numbers were too large for their new type"));
     }
     if (r->described > 0) {
         output_line(c->out, "%s written as what describes %s%s",

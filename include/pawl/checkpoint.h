@@ -286,8 +286,8 @@ typedef struct pawl_verify_result {
 } pawl_verify_result;
 
 /* Reads every byte of the step's files, goes on after damage, reports each problem. PAWL_EDAMAGED
- * if there is one (`err` has the first). `result` may be NULL. A step that was removed or saved
- * again since it was opened is verified as it was opened, and the log says so. */
+ * if there is one (`err` has the first); PAWL_EPERMISSION if all are files that may not be read.
+ * `result` may be NULL. A step removed or saved again since is verified as opened, says the log. */
 PAWL_API pawl_status pawl_checkpoint_verify(pawl_checkpoint *checkpoint,
                                             const pawl_verify_options *options,
                                             pawl_verify_result *result, pawl_error *err)

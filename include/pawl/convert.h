@@ -36,10 +36,12 @@ typedef struct pawl_convert_options {
     size_t struct_size;
     /* One of pawl_convert_formats. [by the ending of the path, else "pawl"] */
     const char *to;
-    /* Entries of these names, and those below them: NAME/... [all] */
+    /* Entries of these names, and those below them: NAME/...; each has some. [all] */
     const char *const *only;
     size_t only_count;
-    /* Applied to names as in a restore: the first rule that fits. [none] */
+    /* Applied to names as in a restore: the first rule that fits. Each is used, but for those that
+     * swap characters; in a restore one that fits nothing is none, as the report has what is left
+     * without a partner. [none] */
     const pawl_rename *renames;
     size_t rename_size; /* sizeof(pawl_rename) */
     size_t rename_count;
@@ -92,9 +94,10 @@ PAWL_API const char *pawl_convert_formats(void);
  * its own name.
  *
  * PAWL_EUNSUPPORTED: the format has no place for an entry (without `drop`), named with the reason;
- * PAWL_EUSAGE: `path` is there, or the run has that step; two entries would have one name, an
- * option is wrong, or there is nothing to convert; PAWL_EBUSY: someone else has the run open, or
- * was faster in making `path`. Failures of reading and writing are those of other calls.
+ * PAWL_EUSAGE: `path` is there, or the run has that step; two entries would have one name, a name
+ * or a rule fits no entry, an option is wrong, or there is nothing to convert; PAWL_EBUSY: someone
+ * else has the run open, or was faster in making `path`. Failures of reading and writing are those
+ * of other calls.
  */
 PAWL_API pawl_status pawl_convert(pawl_checkpoint *from, const char *path,
                                   const pawl_convert_options *options, pawl_convert_result *result,

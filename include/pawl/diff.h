@@ -84,8 +84,9 @@ typedef struct pawl_diff_result {
  * room for what is compared as a whole on both sides: a packed tensor, or what one rank has of a
  * value per rank, each of at most 256 MiB. `a` and `b` may be one handle. Rename rules need room
  * for the names of A besides; PAWL_EUSAGE where they give two entries one name, or one that is not
- * valid. Large tensors that are transposed are read in tiles, some of their bytes several times;
- * packed ones are not compared then.
+ * valid, and where one of them, or a name of `transpose`, fits no entry of A. Large tensors that
+ * are transposed are read in tiles, some of their bytes several times; packed ones are not compared
+ * then.
  *
  * PAWL_EDAMAGED and other failures of reading end it; what was told until then holds, and the
  * result is not filled.

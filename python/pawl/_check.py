@@ -12,7 +12,7 @@ from . import _abi
 from ._abi import Dtype, Status
 from ._batch import BatchEntry, as_arrays, describe, entries_of, of_tensorflow, words_of
 from ._error import Mismatch, UsageError, check, decode, error_handle
-from ._handle import Handle, require_mapping, text_bytes, whole_number
+from ._handle import Handle, counted, require_mapping, text_bytes, whole_number
 from ._library import lib
 from ._memory import memory_of
 from ._state import State, require_state
@@ -100,10 +100,11 @@ def _named(variables: Iterable[Any], gradients: Iterable[Any]) -> tuple[dict[str
     names, listed = list(of), list(gradients)
     if len(listed) > len(names):
         raise _mismatch(
-            f"{len(listed)} gradients for {len(names)} variables: gradient {len(names)} has no variable",
+            f"{counted(len(listed), 'gradient')} for {counted(len(names), 'variable')}: "
+            f"gradient {len(names)} has no variable",
             f"gradient {len(names)}",
-            f"{len(names)} gradients for {len(names)} variables",
-            f"{len(listed)} gradients",
+            f"{counted(len(names), 'gradient')} for {counted(len(names), 'variable')}",
+            counted(len(listed), "gradient"),
             "give the optimizer the variables that the gradients were taken of",
         )
     return of, dict(zip(names, listed, strict=False))

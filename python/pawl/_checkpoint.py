@@ -18,8 +18,8 @@ from ._abi import Dtype, EventKind, Kind, Status, StepStatus
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of, value_of
 from ._error import NotFound, UsageError, check, decode, error_handle
-from ._group import Group, calling
-from ._handle import Handle, path_bytes, text_bytes, whole_number
+from ._group import Group, calling, check_group
+from ._handle import Handle, counted, path_bytes, text_bytes, whole_number
 from ._library import lib
 from ._memory import Array, dtype_bits
 from ._progress import Progress, shown
@@ -346,7 +346,8 @@ class Checkpoint(Handle, Mapping[str, Any]):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"<pawl.Checkpoint {self.path!r}, {self._entries} entries{', closed' if self.closed else ''}>"
+        entries = counted(self._entries, "entry", "entries")
+        return f"<pawl.Checkpoint {self.path!r}, {entries}{', closed' if self.closed else ''}>"
 
     # ---- more ----
 
@@ -442,6 +443,7 @@ class Checkpoint(Handle, Mapping[str, Any]):
             {"model_only": model_only},
             renames,
         )
+        check_group(group)
         if group is not None:
             options.group = ctypes.pointer(group._struct)
             options.group_deadline_s = group_deadline_s or 0.0

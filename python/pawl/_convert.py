@@ -16,7 +16,7 @@ from ._callbacks import Callbacks
 from ._checkpoint import Checkpoint
 from ._entry import Entry, entry_of
 from ._error import UsageError, check, decode, error_handle
-from ._handle import whole_number
+from ._handle import path_bytes, require_mapping, size, switch, text_bytes, texts, whole_number
 from ._library import lib
 from ._progress import Progress, shown
 
@@ -99,15 +99,17 @@ def _dtype(name: str | None) -> int:
 def _options(
     to: str | None, only: Iterable[str], rename: Mapping[str, str], cast: str | None, kept: list[Any]
 ) -> _abi.ConvertOptions:
-    if isinstance(only, str):
-        raise UsageError("only is a list of names, not a string")
-    names = [name.encode() for name in only]
-    rules = [_abi.Rename(old.encode(), new.encode()) for old, new in rename.items()]
+    names = texts("only", only)
+    require_mapping("rename", "names to names", rename)
+    rules = [
+        _abi.Rename(text_bytes("a name of rename", old), text_bytes("a name of rename", new))
+        for old, new in rename.items()
+    ]
     only_array = (ctypes.c_char_p * len(names))(*names)
     rule_array = (_abi.Rename * len(rules))(*rules)
     kept += [only_array, rule_array]
     return _abi.ConvertOptions(
-        to=to.encode() if to is not None else None,
+        to=text_bytes("to", to) if to is not None else None,
         only=only_array if names else None,
         only_count=len(names),
         renames=rule_array if rules else None,
@@ -158,21 +160,22 @@ def convert(
     Raises:
         NotFound: there is no checkpoint at `source`.
         Unsupported: the format has no place for an entry.
-        UsageError: something is at `path`, or the run has that step; two entries would have one name, there is
-            nothing to convert, or an argument is wrong.
+        UsageError: something is at `path`, or the run has that step; two entries would have one name, a name or
+            a rule fits no entry, there is nothing to convert, or an argument is wrong.
         Busy: someone else has the run open, or was faster in making `path`.
         Damaged: the source is not what was written.
     """
     kept: list[Any] = []
-    options = _options(to, only, rename or {}, cast, kept)
-    options.drop = drop
-    options.dry_run = dry_run
-    options.shard_bytes = whole_number("shard_bytes", shard_bytes)
+    to_path = path_bytes(path)
+    options = _options(to, only, {} if rename is None else rename, cast, kept)
+    options.drop = switch("drop", drop)
+    options.dry_run = switch("dry_run", dry_run)
+    options.shard_bytes = size("shard_bytes", shard_bytes)
     if step is not None:
         options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
     with contextlib.ExitStack() as opened, shown(progress, "converting") as tell:
         checkpoint = source if isinstance(source, Checkpoint) else opened.enter_context(Checkpoint(source))
-        return _convert(checkpoint, os.fsencode(path), options, tell)
+        return _convert(checkpoint, to_path, options, tell)
 
 
 def _convert(checkpoint: Checkpoint, path: bytes, options: _abi.ConvertOptions, tell: Progress | None) -> Conversion:

@@ -15,8 +15,8 @@ from ._abi import Kind
 from ._callbacks import Callbacks
 from ._checkpoint import Checkpoint
 from ._entry import Entry, entry_of, value_of
-from ._error import UsageError, check, decode, error_handle
-from ._handle import require_mapping, text_bytes
+from ._error import check, decode, error_handle
+from ._handle import require_mapping, switch, text_bytes, texts
 from ._library import lib
 from ._progress import Progress, shown
 
@@ -163,7 +163,7 @@ def diff(
     Raises:
         NotFound: there is none at a path.
         Damaged: one of them is not what was written.
-        UsageError: the rename rules give two entries one name.
+        UsageError: the rename rules give two entries one name, or a rule or a name fits no entry.
     """
     names = _names(transpose)
     rules = _rules(renames)
@@ -174,7 +174,7 @@ def diff(
             first,
             second,
             _abi.DiffOptions(
-                structure_only=structure_only,
+                structure_only=switch("structure_only", structure_only),
                 renames=rules if len(rules) else None,
                 rename_size=ctypes.sizeof(_abi.Rename),
                 rename_count=len(rules),
@@ -196,9 +196,7 @@ def _rules(renames: Mapping[str, str] | None) -> ctypes.Array[_abi.Rename]:
 
 
 def _names(transpose: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
-    if isinstance(transpose, str):
-        raise UsageError("transpose is a list of names, not a string")
-    names = [text_bytes("the name", name) for name in transpose]
+    names = texts("transpose", transpose)
     return (ctypes.c_char_p * len(names))(*names)
 
 

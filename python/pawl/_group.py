@@ -198,3 +198,9 @@ def discover(environ: Mapping[str, str] | None = None) -> Discovered:
         launch=decode(found.launch) or None,
         text=decode(found.text) or "",
     )
+
+
+def check_group(group: object) -> None:
+    """An argument is a group, or none."""
+    if group is not None and not isinstance(group, Group):
+        raise TypeError(f"group is a pawl.Group, not {type(group).__name__}: {group!r}")

@@ -123,7 +123,8 @@ def fill_options(options: ctypes.Structure, values: dict[str, Any]) -> None:
         try:
             setattr(options, name, value)
         except TypeError:
-            raise TypeError(f"{name}={value!r} is of the wrong type: {type(value).__name__}") from None
+            wanted = "a number" if isinstance(getattr(options, name), float) else "a whole number"
+            raise TypeError(f"{name}={value!r} is of the wrong type: {type(value).__name__}, not {wanted}") from None
         held = getattr(options, name)
         if isinstance(held, int) and held != value:
             raise _out_of_range(name, value, 8 * getattr(type(options), name).size)
@@ -179,8 +180,41 @@ def require_mapping(what: str, of: str, value: object) -> None:
         raise TypeError(f"{what} is a mapping of {of}, not {type(value).__name__}: {value!r}")
 
 
+def size(what: str, value: object) -> int:
+    """A number of bytes, 0 or more."""
+    number = whole_number(what, value)
+    if number < 0:
+        raise UsageError(f"{what}={number} is negative")
+    return number
+
+
+def switch(what: str, value: Any) -> int:
+    """A truth value, which NumPy has, too, for an int of libpawl; text and None are none."""
+    if not isinstance(value, int) and type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"{what} is True or False, not {type(value).__name__}: {value!r}")
+    return int(bool(value))
+
+
+def texts(what: str, values: Iterable[str]) -> list[bytes]:
+    """Names; one alone is given as a list, too."""
+    if isinstance(values, (str, bytes)):
+        raise UsageError(f"{what} is a list of names, not a string")
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{what} is a list of names, not {type(values).__name__}: {values!r}")
+    return [text_bytes(f"a name of {what}", value) for value in values]
+
+
+def path_text(path: str | os.PathLike[str], what: str = "the path") -> str:
+    """A path as text, or bytes as they are."""
+    try:
+        return os.fspath(path)
+    except TypeError:
+        raise TypeError(f"{what} is a str, bytes or os.PathLike, not {type(path).__name__}: {path!r}") from None
+
+
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
     """A path for libpawl, which takes any bytes but NUL."""
+    path = path_text(path)
     try:
         raw = os.fsencode(path)
     except UnicodeEncodeError:
@@ -201,3 +235,8 @@ def text_bytes(what: str, text: str) -> bytes:
     if b"\0" in raw:
         raise UsageError(f"{what} {text!r} has a NUL character in it")
     return raw
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """So many of something: "1 entry", "2 entries"; `many`: else `one` with an s."""
+    return f"{n} {one if n == 1 else many or one + 's'}"

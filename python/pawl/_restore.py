@@ -11,7 +11,7 @@ from ._abi import Status
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of
 from ._error import Mismatch, UsageError, error_handle, failure, raise_kept
-from ._handle import call_back, fill_options, require_mapping, text_bytes, whole_number
+from ._handle import call_back, fill_options, require_mapping, switch, text_bytes, whole_number
 from ._interrupt import Interruptible
 from ._library import lib
 from ._progress import Progress, shown
@@ -70,7 +70,7 @@ def restore_options(
     if step is not None:
         options.step = ctypes.pointer(ctypes.c_int64(whole_number("step", step)))
     fill_options(options, {name: policy(name, value) for name, value in policies.items()})
-    fill_options(options, {name: int(value) for name, value in switches.items()})
+    fill_options(options, {name: switch(name, value) for name, value in switches.items()})
     if renames is not None:
         require_mapping("renames", "prefixes to prefixes", renames)
     if renames:

@@ -21,16 +21,18 @@ from . import _abi
 from ._abi import Io, IoPriority, LogLevel, OnBusy, Status
 from ._callbacks import Callbacks
 from ._error import Canceled, Error, Timeout, UsageError, check, decode, error_handle, failure, keep, log_text
-from ._group import Group, calling
+from ._group import Group, calling, check_group
 from ._handle import (
     Handle,
     call_back,
     close_after,
     fill_options,
     path_bytes,
+    path_text,
     real_number,
     require_mapping,
     seconds,
+    switch,
     text_bytes,
     whole_number,
     whole_numbers,
@@ -249,9 +251,9 @@ class Run(Handle):
         group_deadline_s: float | None = None,
     ) -> None:
         super().__init__()
-        self.path = os.fspath(path)
+        self.path = path_text(path)
         self._deadline_s = seconds("deadline_s", deadline_s)
-        _check_group(group)
+        check_group(group)
         self._group = group
         self._on_busy = _choice("on_busy", on_busy, OnBusy)
         self._retry_of: int | None = None  # see _wait_for_previous()
@@ -263,15 +265,15 @@ class Run(Handle):
         fill_options(
             options,
             {
-                "must_exist": int(must_exist),
+                "must_exist": switch("must_exist", must_exist),
                 "framework": None if framework is None else text_bytes("the framework", framework),
                 "lease_s": lease_s,
                 "takeover_wait_s": takeover_wait_s,
                 "deadline_s": self._deadline_s,
                 "budget_bytes": budget_bytes,
-                "budget_ready": int(budget_ready),
+                "budget_ready": switch("budget_ready", budget_ready),
                 "on_busy": self._on_busy,
-                "checking": int(checking),
+                "checking": switch("checking", checking),
                 "save_every_steps": save_every_steps,
                 "save_every_s": save_every_s,
                 "io": _choice("io", io, Io),
@@ -281,7 +283,7 @@ class Run(Handle):
                 "cpus": whole_numbers("cpus", numbers, ctypes.c_int) if numbers else None,
                 "cpu_count": len(numbers),
                 "hang_deadline_s": hang_deadline_s,
-                "no_event_file": int(no_event_file),
+                "no_event_file": switch("no_event_file", no_event_file),
                 "group": None if group is None else ctypes.pointer(group._struct),
                 "group_deadline_s": group_deadline_s,
             },
@@ -732,11 +734,6 @@ def _retention(
         },
     )
     return retention
-
-
-def _check_group(group: object) -> None:
-    if group is not None and not isinstance(group, Group):
-        raise TypeError(f"group is a pawl.Group, not {type(group).__name__}: {group!r}")
 
 
 def _processors(cpus: Iterable[int] | None) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ import functools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ._abi import Box as CBox
 from ._abi import Dtype, Kind, Role
 from ._abi import Tensor as CTensor
 from ._error import UsageError, check, error_handle
-from ._handle import Handle, fill_options, text_bytes, whole_numbers
+from ._handle import Handle, counted, fill_options, switch, text_bytes, whole_numbers
 from ._library import lib
 from ._memory import Memory, memory_of
 
@@ -101,6 +101,10 @@ def role_of(name: str) -> Role:
         raise UsageError(f"there is no role {name!r}; there are {known}") from None
 
 
+def _no_role(role: object) -> NoReturn:
+    raise TypeError(f"the role is a str, not {type(role).__name__}: {role!r}")
+
+
 def _type(memory: Memory) -> str:
     return "complex128" if memory.parts else memory.dtype.name
 
@@ -163,10 +167,10 @@ class _Described:
         out.dtype = memories[0].dtype
         out.ndim = len(shape)
         out.shape = self._pointer(f"{name}: shape", shape)
-        out.role = role_of(tensor.role)
+        out.role = role_of(tensor.role) if isinstance(tensor.role, str) else _no_role(tensor.role)
         out.slot_of = None if tensor.slot_of is None else text_bytes("the name", tensor.slot_of)
         out.slot = None if tensor.slot is None else text_bytes("the slot's name", tensor.slot)
-        out.replicated = tensor.replicated
+        out.replicated = switch("replicated", tensor.replicated)
         out.copied = tensor.copied
         if tensor.replica or tensor.replica_count:
             fill_options(out, {"replica": tensor.replica, "replica_count": tensor.replica_count})
@@ -278,7 +282,8 @@ class State(Handle):
 
     def __repr__(self) -> str:
         tensors = len(self._tensors)
-        return f"<pawl.State of {tensors} tensors, {len(self._kinds) - tensors} values>"
+        values = len(self._kinds) - tensors
+        return f"<pawl.State of {counted(tensors, 'tensor')}, {counted(values, 'value')}>"
 
     # ---- entries ----
 

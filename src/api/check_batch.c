@@ -97,7 +97,8 @@ static pawl_status missing_entry(const pawl_batch_check *c, const char *name, pa
     error_set(err, PAWL_EMISMATCH, "batch %llu has no `%s`, the first had it; mend the input",
               (unsigned long long)c->batches, name);
     error_entry(err, name);
-    error_expected(err, "the %zu entries of the first batch", c->count);
+    error_expected(err, "the %zu %s of the first batch", c->count,
+                   text_noun(c->count, "entry", "entries"));
     error_found(err, "no `%s`", name);
     error_next(err, "mend the input: every batch has the entries of the first");
     return PAWL_EMISMATCH;
@@ -107,7 +108,8 @@ static pawl_status extra_entry(const pawl_batch_check *c, const char *name, pawl
     error_set(err, PAWL_EMISMATCH, "batch %llu has `%s`, the first had not; mend the input",
               (unsigned long long)c->batches, name);
     error_entry(err, name);
-    error_expected(err, "the %zu entries of the first batch", c->count);
+    error_expected(err, "the %zu %s of the first batch", c->count,
+                   text_noun(c->count, "entry", "entries"));
     error_found(err, "`%s` as well", name);
     error_next(err, "mend the input: every batch has the entries of the first");
     return PAWL_EMISMATCH;

@@ -175,8 +175,10 @@ static pawl_status unpaired(const char *variable, const char *gradient, size_t v
         error_next(err, "give the optimizer the variables that the gradients were taken of");
     }
     error_entry(err, variable != NULL ? variable : gradient);
-    error_expected(err, "%zu gradients for %zu variables", variable_count, variable_count);
-    error_found(err, "%zu gradients", gradient_count);
+    error_expected(err, "%zu %s for %zu %s", variable_count,
+                   text_noun(variable_count, "gradient", "gradients"), variable_count,
+                   text_noun(variable_count, "variable", "variables"));
+    error_found(err, "%zu %s", gradient_count, text_noun(gradient_count, "gradient", "gradients"));
     return PAWL_EMISMATCH;
 }
 
@@ -187,10 +189,12 @@ static pawl_status check_names(const pawl_array *variables, size_t variable_coun
     const char *gradient = without_partner(gradients, gradient_count, variables, variable_count);
     if (variable != NULL || gradient != NULL || variable_count != gradient_count) {
         if (variable == NULL && gradient == NULL) {
-            error_set(err, PAWL_EMISMATCH, "%zu gradients for %zu variables: a name is repeated",
-                      gradient_count, variable_count);
+            error_set(err, PAWL_EMISMATCH, "%zu %s for %zu %s: a name is repeated", gradient_count,
+                      text_noun(gradient_count, "gradient", "gradients"), variable_count,
+                      text_noun(variable_count, "variable", "variables"));
             error_expected(err, "one gradient for each variable");
-            error_found(err, "%zu gradients", gradient_count);
+            error_found(err, "%zu %s", gradient_count,
+                        text_noun(gradient_count, "gradient", "gradients"));
             return PAWL_EMISMATCH;
         }
         return unpaired(variable, gradient, variable_count, gradient_count, err);

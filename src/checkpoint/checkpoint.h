@@ -103,6 +103,16 @@ pawl_status entries_next(pawl_entries *walk, pawl_entry_info *info, int *more, p
 pawl_status checkpoint_read(pawl_checkpoint *c, const char *name, const int64_t *offset,
                             const int64_t *extent, void *to, size_t to_bytes, pawl_error *err)
     PAWL_MUST_CHECK;
+/* What a caller has named: entries, or what is above some of them. */
+typedef struct given_names {
+    const char *what;         /* by which argument: "only" */
+    const char *const *names; /* or NULL, and */
+    const pawl_rename *rules; /* `from` of rename rules; those that swap characters fit all */
+    size_t count;
+} given_names;
+/* PAWL_EUSAGE: one of them fits no entry, or rules before it fit all that it fits. */
+pawl_status checkpoint_check_given(pawl_checkpoint *c, const given_names *given, pawl_error *err)
+    PAWL_MUST_CHECK;
 /* A caller's array of pawl_slice, with `size` bytes from one to the next. */
 typedef struct slice_array {
     void *first;

@@ -63,7 +63,7 @@ static bool find_similar(pawl_checkpoint *c, const char *name, char *out, size_t
     return out[0] != '\0';
 }
 
-static void say_how_to_list(const pawl_checkpoint *c, pawl_error *err) {
+void checkpoint_say_how_to_list(const pawl_checkpoint *c, pawl_error *err) {
     const struct source *s = c->source;
     if (s->step >= 0) {
         error_next(err, "see its entries with: pawl show %s@%lld", s->store->root,
@@ -82,7 +82,7 @@ static pawl_status entry_not_found(pawl_checkpoint *c, const char *name, pawl_er
     if (find_similar(c, name, near, sizeof(near))) {
         error_next(err, "did you mean %s?", near);
     } else {
-        say_how_to_list(c, err);
+        checkpoint_say_how_to_list(c, err);
     }
     return PAWL_ENOTFOUND;
 }

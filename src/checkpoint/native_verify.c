@@ -152,7 +152,7 @@ static pawl_status walk_index(verification *v, pawl_error *err) {
     uint64_t expected = v->source->manifest.entries;
     if (v->to->entries != expected) {
         error_set(err, PAWL_EDAMAGED, "the index has another number of entries than was written");
-        error_expected(err, "%llu entries, as the manifest says", (unsigned long long)expected);
+        error_expected(err, "%llu, as the manifest says", (unsigned long long)expected);
         error_found(err, "%llu", (unsigned long long)v->to->entries);
         return PAWL_EDAMAGED;
     }

@@ -56,6 +56,8 @@ pawl_status checkpoint_piece_failed(pawl_checkpoint *c, const record_entry *entr
 /* The record of one entry. PAWL_ENOTFOUND suggests the nearest name. */
 pawl_status checkpoint_entry(pawl_checkpoint *c, const char *name, arena *memory, record_entry *out,
                              pawl_error *err) PAWL_MUST_CHECK;
+/* What to do next: list its entries. */
+void checkpoint_say_how_to_list(const pawl_checkpoint *c, pawl_error *err);
 /* The same of a tensor whose values can be read. PAWL_EUSAGE: "only tensors `what`", and how to
  * read the entry instead. PAWL_EUNSUPPORTED: its elements are of a type that is no dtype. */
 pawl_status checkpoint_tensor_entry(pawl_checkpoint *c, const char *name, const char *what,

@@ -9,6 +9,7 @@
 #include "checkpoint/restore.h"
 #include "checkpoint/private.h"
 #include "engine/delivery.h"
+#include "format/limits.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -92,7 +93,11 @@ static pawl_status next_asking(void *context, const record_entry **out, pawl_err
     if (w->seen++ % ENTRIES_PER_ASKING == 0 && interrupt_said(w->all->stop)) {
         return interrupted_before(w->all, err);
     }
-    return w->of.next(w->of.context, out, err);
+    pawl_status status = w->of.next(w->of.context, out, err);
+    bool graph = status == PAWL_OK && w->all->only_match && *out != NULL &&
+                 strcmp((*out)->name, NAME_OBJECT_GRAPH) == 0 && /* which models do not have */
+                 state_find(w->all->state, NAME_OBJECT_GRAPH) == NULL;
+    return graph ? w->of.next(w->of.context, out, err) : status;
 }
 
 static pawl_status again_asking(void *context, pawl_error *err) {

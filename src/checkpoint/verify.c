@@ -5,7 +5,8 @@
  * What describes the entries comes first: everything else is judged by it. Damage of data files is
  * collected and reported at the end, after another walk over the entries, which tells those that
  * the damaged bytes belong to. Where the source has no checksums, a file can have another size or
- * be unreadable, and that is all that can be found.
+ * be unreadable, and that is all that can be found. What this process may not read is told like
+ * damage, but is none.
  */
 #include "checkpoint/private.h"
 
@@ -18,6 +19,7 @@
 typedef struct damage {
     uint32_t file;
     uint64_t offset, length;
+    pawl_status status; /* PAWL_EPERMISSION: it may not be read, and may be as it was written */
     const char *attempt, *expected, *found, *system;
     bool told;
 } damage;
@@ -34,7 +36,8 @@ typedef struct verification {
     size_t damage_count, damage_capacity;
     arena memory;
     engine_reader *reader;
-    struct pawl_error first; /* the first problem, for the caller's error */
+    struct pawl_error first; /* the first problem, for the caller's error; damage before all else */
+    uint64_t denied;         /* of the problems: what may not be read */
     bool lost;               /* the step was removed meanwhile, which is no damage */
     struct pawl_error loss;
 } verification;
@@ -55,9 +58,11 @@ static void tell_problem(verification *v, const char *file, const char *entry, p
     }
     v->index_damaged = v->index_damaged ||
                        (v->source->index_name != NULL && strcmp(file, v->source->index_name) == 0);
-    if (v->result->problems++ == 0) {
+    bool denied = story->status == PAWL_EPERMISSION;
+    if (v->result->problems++ == 0 || (!denied && v->first.status == PAWL_EPERMISSION)) {
         v->first = *story;
     }
+    v->denied += denied;
     if (v->options.problem != NULL) {
         pawl_problem problem = {.struct_size = sizeof(problem),
                                 .file = file,
@@ -144,7 +149,7 @@ static pawl_status count_entries(verification *v, pawl_error *err) {
     }
     error_set(err, PAWL_EDAMAGED, "the checkpoint has another number of entries than it says");
     error_path(err, "%s", v->source->path);
-    error_expected(err, "%llu entries", (unsigned long long)v->source->entries);
+    error_expected(err, "%llu", (unsigned long long)v->source->entries);
     error_found(err, "%llu", (unsigned long long)v->result->entries);
     return PAWL_EDAMAGED;
 }
@@ -201,7 +206,7 @@ static pawl_status keep_damage_text(verification *v, const char *text, const cha
 
 static pawl_status keep_damage(verification *v, uint64_t offset, uint64_t length,
                                const pawl_error *story, pawl_error *err) {
-    damage d = {.file = v->file, .offset = offset, .length = length};
+    damage d = {.file = v->file, .offset = offset, .length = length, .status = story->status};
     TRY(keep_damage_text(v, story->attempt, &d.attempt, err));
     TRY(keep_damage_text(v, story->expected, &d.expected, err));
     TRY(keep_damage_text(v, story->found, &d.found, err));
@@ -250,7 +255,7 @@ static void tell_damage(verification *v, damage *d, const record_entry *entry,
                         const record_piece *piece) {
     const char *file = file_name(v, d->file);
     struct pawl_error story = ERROR_INIT;
-    error_set(&story, PAWL_EDAMAGED, "%s", d->attempt);
+    error_set(&story, d->status == PAWL_EPERMISSION ? d->status : PAWL_EDAMAGED, "%s", d->attempt);
     checkpoint_file_path(v->checkpoint, d->file, &story);
     error_range(&story, d->offset, d->length);
     error_expected(&story, "%s", d->expected);
@@ -292,7 +297,9 @@ static void tell_entry(verification *v, const record_entry *entry) {
         for (size_t k = first_damage(v, piece->file, piece->offset);
              k < v->damage_count && v->damages[k].file == piece->file && v->damages[k].offset < end;
              k++) {
-            tell_damage(v, &v->damages[k], entry, piece);
+            if (v->damages[k].status != PAWL_EPERMISSION) { /* which is told of the file */
+                tell_damage(v, &v->damages[k], entry, piece);
+            }
         }
     }
 }
@@ -343,6 +350,15 @@ static void count_work(verification *v) {
     }
 }
 
+/* There are problems, none of which is damage. */
+static pawl_status may_not_be_read(const verification *v, pawl_error *err) {
+    *err = v->first;
+    error_wrap(err, "%s could not be read whole, so whether it is damaged is not known",
+               v->source->label);
+    error_next(err, "verify it as a user who may read it");
+    return PAWL_EPERMISSION;
+}
+
 static pawl_status verify_all(verification *v, pawl_error *err) {
     const struct source *s = v->source;
     const engine_source files = source_files(v->source, v->checkpoint->platform);
@@ -358,6 +374,9 @@ static pawl_status verify_all(verification *v, pawl_error *err) {
     }
     if (v->result->problems == 0) {
         return PAWL_OK;
+    }
+    if (v->denied == v->result->problems) {
+        return may_not_be_read(v, err);
     }
     *err = v->first;
     err->status = PAWL_EDAMAGED;

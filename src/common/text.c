@@ -315,6 +315,10 @@ double text_likeness(const char *a, const char *b) {
     return 1.0 - (double)edit_distance(a, a_bytes, b, b_bytes) / (double)longer;
 }
 
+const char *text_noun(uint64_t n, const char *one, const char *many) {
+    return n == 1 ? one : many;
+}
+
 bool text_equal(const char *a, const char *b) {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }

@@ -56,6 +56,8 @@ const char *text_double(char out[DOUBLE_CHARS], double v);
 const char *text_single(char out[DOUBLE_CHARS], float v);
 /* Are they the same text, or both NULL? */
 bool text_equal(const char *a, const char *b);
+/* Which of the two words stands behind so many: "1 entry", "0 entries". */
+const char *text_noun(uint64_t n, const char *one, const char *many);
 /* Likeness of two names, 0 to 1 (for near misses and renames); bounded: names over 256 bytes are
  * compared by their first 256. */
 double text_likeness(const char *a, const char *b);

@@ -336,7 +336,17 @@ static pawl_status plan_last(planning *p, pawl_checkpoint *from, pawl_error *err
 
 /* ---- the whole plan ------------------------------------------------------------------------- */
 
+/* A name that is mistaken is no reason to leave everything else out, or as it is. */
+static pawl_status check_given(pawl_checkpoint *from, const pawl_convert_options *o,
+                               pawl_error *err) {
+    const given_names only = {.what = "only", .names = o->only, .count = o->only_count};
+    const given_names renames = {.rules = o->renames, .count = o->rename_count};
+    TRY(checkpoint_check_given(from, &only, err));
+    return checkpoint_check_given(from, &renames, err);
+}
+
 static pawl_status plan_all(planning *p, pawl_checkpoint *from, pawl_error *err) {
+    TRY(check_given(from, p->options, err));
     TRY(plan_entries(p, from, err));
     TRY(p->any_last ? plan_last(p, from, err) : PAWL_OK);
     TRY(sort_by_new_name(p->plan, err));
@@ -348,8 +358,10 @@ static pawl_status is_nothing(const pawl_checkpoint *from, const pawl_convert_re
                               pawl_error *err) {
     error_set(err, PAWL_EUSAGE, "there is nothing to convert");
     error_expected(err, "at least one entry");
-    error_found(err, "%s: %llu entries left out, %llu dropped", checkpoint_label(from),
-                (unsigned long long)result->left_out, (unsigned long long)result->dropped);
+    error_found(err, "%s: %llu %s left out, %llu dropped", checkpoint_label(from),
+                (unsigned long long)result->left_out,
+                text_noun(result->left_out, "entry", "entries"),
+                (unsigned long long)result->dropped);
     return PAWL_EUSAGE;
 }
 

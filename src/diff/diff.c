@@ -235,8 +235,19 @@ static pawl_status merge_walks(comparison *c, queue *q, walk_of_a *a, pawl_entri
     }
 }
 
+/* What fits nothing would leave names, or numbers, as they are, and these are then different. */
+static pawl_status check_given(comparison *c, pawl_error *err) {
+    const pawl_diff_options *o = &c->options;
+    const given_names renames = {.rules = o->renames, .count = o->rename_count};
+    const given_names transpose = {
+        .what = "transpose", .names = o->transpose, .count = o->transpose_count};
+    TRY(checkpoint_check_given(c->a, &renames, err));
+    return checkpoint_check_given(c->a, &transpose, err);
+}
+
 static pawl_status walk_both(comparison *c, queue *q, walk_of_a *a, pawl_error *err) {
     pawl_entries *walk_b = NULL;
+    TRY(check_given(c, err));
     pawl_status status =
         a->renames ? diff_rename(c, &a->renamed, err) : entries_open(c->a, "", &a->entries, err);
     if (status == PAWL_OK) {

@@ -102,7 +102,7 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
     pawl_status status = checkpoint_verify(c, &options, &result, &story);
     verdict.damaged = r.problems > 0;
     verdict.unread = r.denied > 0 && !verdict.damaged;
-    verdict.finished = status == PAWL_OK || status == PAWL_EDAMAGED;
+    verdict.finished = status == PAWL_OK || status == PAWL_EDAMAGED || verdict.unread;
     verdict.done_bytes = r.done_bytes;
     verdict.of_bytes = r.of_bytes;
     verdict.unverified = result.unverified;
@@ -114,9 +114,9 @@ doctor_verdict doctor_verify(examination *x, pawl_checkpoint *c, const char *wha
         }
     }
     if (r.problems > MOST_PROBLEMS) {
-        doctor_tell(x, "R08", severity, "'pawl verify' lists them",
-                    "%s is damaged in %llu more places, or entries", what,
-                    (unsigned long long)(r.problems - MOST_PROBLEMS));
+        doctor_tell(x, "R08", severity, "'pawl verify' lists them", "%s is damaged in %llu more %s",
+                    what, (unsigned long long)(r.problems - MOST_PROBLEMS),
+                    text_noun(r.problems - MOST_PROBLEMS, "place, or entry", "places, or entries"));
     }
     return verdict;
 }
@@ -194,7 +194,8 @@ static void tell_survey(examination *x, const pawl_survey *survey, bool alone) {
     }
     if (told > MOST_FOUND) {
         doctor_tell(x, "R08", PAWL_SEVERITY_WARNING, "'pawl ls' lists them",
-                    "%zu more checkpoints there are unfinished or damaged", told - MOST_FOUND);
+                    "%zu more %s unfinished or damaged", told - MOST_FOUND,
+                    text_noun(told - MOST_FOUND, "checkpoint there is", "checkpoints there are"));
     }
     if (whole > 0 && alone) {
         char word[1024];

@@ -189,17 +189,18 @@ static void tell_foreign(examination *x) {
                     "%s (%s, %s) is not safe to restore", info.path, info.format,
                     text_bytes(bytes, info.data_bytes));
     } else if (v.finished) {
-        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "%s (%s, %s, %llu entries) is whole%s%s",
-                    info.path, info.format, text_bytes(bytes, info.data_bytes),
-                    (unsigned long long)info.entries, v.unverified != NULL ? ": " : "",
-                    v.unverified != NULL ? v.unverified
-                                         : ", and all of it is as its checksums say");
+        doctor_tell(
+            x, "ok", PAWL_SEVERITY_NOTE, NULL, "%s (%s, %s, %llu %s) is whole%s%s", info.path,
+            info.format, text_bytes(bytes, info.data_bytes), (unsigned long long)info.entries,
+            text_noun(info.entries, "entry", "entries"), v.unverified != NULL ? ": " : "",
+            v.unverified != NULL ? v.unverified : ", and all of it is as its checksums say");
     } else {
         doctor_command(x, "pawl verify %s", doctor_word(word, x->path));
         doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, "'pawl verify' reads all of it",
-                    "%s (%s, %s, %llu entries): no damage in the %s that were read", info.path,
+                    "%s (%s, %s, %llu %s): no damage in the %s that were read", info.path,
                     info.format, text_bytes(bytes, info.data_bytes),
-                    (unsigned long long)info.entries, text_bytes(done, v.done_bytes));
+                    (unsigned long long)info.entries, text_noun(info.entries, "entry", "entries"),
+                    text_bytes(done, v.done_bytes));
     }
 }
 

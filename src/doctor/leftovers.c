@@ -70,15 +70,15 @@ static void tell_unfinished(examination *x, store *s, const pawl_step_info *info
                     (long long)info->step, writer);
         return;
     }
-    doctor_evidence(x, "%llu files, no manifest", (unsigned long long)info->files);
+    doctor_evidence(x, "%llu %s, no manifest", (unsigned long long)info->files,
+                    text_noun(info->files, "file", "files"));
     doctor_command(x, "pawl gc %s", doctor_word(word, x->path));
-    doctor_tell(
-        x, "S09", PAWL_SEVERITY_WARNING,
-        "nothing needs to be done: the next job removes it after its first save; 'pawl gc' "
-        "does so now",
-        "step %lld was left unfinished by a save that was interrupted, %s: %s in %llu files",
-        (long long)info->step, writer, text_bytes(bytes, info->bytes),
-        (unsigned long long)info->files);
+    doctor_tell(x, "S09", PAWL_SEVERITY_WARNING,
+                "nothing needs to be done: the next job removes it after its first save; 'pawl gc' "
+                "does so now",
+                "step %lld was left unfinished by a save that was interrupted, %s: %s in %llu %s",
+                (long long)info->step, writer, text_bytes(bytes, info->bytes),
+                (unsigned long long)info->files, text_noun(info->files, "file", "files"));
 }
 
 void doctor_examine_unfinished(examination *x, store *s, const pawl_catalog *catalog) {
@@ -96,6 +96,7 @@ void doctor_examine_unfinished(examination *x, store *s, const pawl_catalog *cat
     }
     if (told > MOST_UNFINISHED) {
         doctor_tell(x, "S09", PAWL_SEVERITY_WARNING, "'pawl ls' lists them",
-                    "%zu more steps were left unfinished", told - MOST_UNFINISHED);
+                    "%zu more %s left unfinished", told - MOST_UNFINISHED,
+                    text_noun(told - MOST_UNFINISHED, "step was", "steps were"));
     }
 }

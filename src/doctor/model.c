@@ -43,8 +43,9 @@ static pawl_status read_checkpoint(examination *x, const char *path, pawl_state 
     if (status == PAWL_OK && left_out > 0) {
         x->part = "restore";
         doctor_tell(x, "R02", PAWL_SEVERITY_WARNING, NULL,
-                    "%llu tensors of %s have types that cannot be restored, and are left out",
-                    (unsigned long long)left_out, path);
+                    "%llu %s left out, of types that cannot be restored: in %s",
+                    (unsigned long long)left_out, text_noun(left_out, "tensor is", "tensors are"),
+                    path);
     }
     return status;
 }
@@ -111,13 +112,16 @@ static void tell_report(examination *x, const pawl_report *report, const char *l
     }
     if (left > 0) {
         doctor_tell(x, "R13", status == PAWL_OK ? PAWL_SEVERITY_WARNING : PAWL_SEVERITY_ERROR,
-                    "the report lists all of them", "%zu more differences", left);
+                    "the report lists all of them", "%zu more %s", left,
+                    text_noun(left, "difference", "differences"));
     }
     if (status == PAWL_OK) {
         doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL,
-                    "%s fits the model: restoring it reads %llu entries, %s; %llu stay as they are",
-                    label, (unsigned long long)counts.restored, text_bytes(bytes, counts.bytes),
-                    (unsigned long long)counts.kept);
+                    "%s fits the model: restoring it reads %llu %s, %s; %llu %s", label,
+                    (unsigned long long)counts.restored,
+                    text_noun(counts.restored, "entry", "entries"), text_bytes(bytes, counts.bytes),
+                    (unsigned long long)counts.kept,
+                    text_noun(counts.kept, "stays as it is", "stay as they are"));
     }
 }
 

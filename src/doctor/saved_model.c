@@ -153,8 +153,9 @@ static void examine_variables(examination *x, store *s, bool needed) {
     doctor_verdict v = doctor_verify(x, x->foreign, "the SavedModel", PAWL_SEVERITY_ERROR,
                                      doctor_verify_deadline(x));
     if (!v.damaged && !v.unread && !x->stopped) {
-        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "its variables, %llu entries of %s, are %s",
-                    (unsigned long long)info.entries, text_bytes(bytes, info.data_bytes),
+        doctor_tell(x, "ok", PAWL_SEVERITY_NOTE, NULL, "its variables, %llu %s of %s, are %s",
+                    (unsigned long long)info.entries, text_noun(info.entries, "entry", "entries"),
+                    text_bytes(bytes, info.data_bytes),
                     v.finished ? "whole" : "there; no damage in those that were read");
     }
     if (doctor_compares(x)) {

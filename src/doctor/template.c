@@ -3,6 +3,7 @@
 #include "doctor/template.h"
 
 #include "base/json.h"
+#include "format/limits.h"
 
 #include <string.h>
 
@@ -80,7 +81,9 @@ pawl_status template_of_checkpoint(pawl_checkpoint *c, pawl_state *to, uint64_t 
         if (more == 0) {
             return PAWL_OK;
         }
-        TRY(take_entry(to, &info, left_out, err));
+        if (strcmp(info.name, NAME_OBJECT_GRAPH) != 0) { /* it is of no model */
+            TRY(take_entry(to, &info, left_out, err));
+        }
     }
 }
 

@@ -132,4 +132,8 @@
  * anything else: JSON_MAX_DEPTH (common/json.h). */
 #define FORMAT_MAX_HEADER_DEPTH 127
 
+/* Of the entry in which a bundle of TensorFlow, and what was converted from one, has the graph of
+ * its objects: no model has it. */
+#define NAME_OBJECT_GRAPH "_CHECKPOINTABLE_OBJECT_GRAPH"
+
 #endif

@@ -70,13 +70,29 @@ static const report_item *first_that_remains(const pawl_report *report) {
     return NULL;
 }
 
+/* Where it is not all: nobody should follow an advice that leaves nearly all as it is, unsaid. */
+static pawl_status say_restored(const pawl_report *r, buffer *out, pawl_error *err) {
+    bool little = 2 * r->model_stay > r->model;
+    if (r->stay == 0) {
+        return PAWL_OK;
+    }
+    TRY(buffer_printf(out, err,
+                      " %s%" PRIu64 " of the state's %" PRIu64 " entries, and %" PRIu64 " %s",
+                      little ? "only " : "", r->all - r->stay, r->all, r->stay,
+                      text_noun(r->stay, "stays as it is", "stay as they are")));
+    return !little ? PAWL_OK
+                   : buffer_printf(out, err, ", %" PRIu64 " of the model's %" PRIu64 " among them",
+                                   r->model_stay, r->model);
+}
+
 /* `with`: "this", "these". */
 static pawl_status say_what_remains(const pawl_report *report, const char *with, buffer *out,
                                     pawl_error *err) {
     const pawl_report_advice *advice = &report->advice;
     const report_item *first = first_that_remains(report);
     if (advice->remain == 0) {
-        return buffer_printf(out, err, "; with %s it restores", with);
+        TRY(buffer_printf(out, err, "; with %s it restores", with));
+        return say_restored(report, out, err);
     }
     if (advice->remain < 0) {
         return PAWL_OK;

@@ -575,6 +575,11 @@ pawl_status matcher_try(const matcher *of, entry_source checkpoint,
     out->dead_end = ends_there(status);
     out->pairs = m.match->pair_count;
     out->renamed = match_renamed(m.match);
+    for (size_t i = 0; m.partner != NULL && i < m.wanted->count; i++) {
+        bool model = m.wanted->entries[i]->role == PAWL_ROLE_MODEL;
+        out->model += model;
+        out->model_stay += model && m.partner[i] <= 0;
+    }
     return out->dead_end ? PAWL_OK : status;
 }
 

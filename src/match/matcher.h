@@ -85,10 +85,11 @@ pawl_status matcher_suggest(matcher *m, pawl_error *err) PAWL_MUST_CHECK;
 
 /* What came of a trial. */
 typedef struct matcher_outcome {
-    bool dead_end;       /* nothing would be restored, or the options cannot be used */
-    pawl_report *report; /* its differences; the caller frees it */
-    size_t pairs;        /* that would be restored */
-    size_t renamed;      /* of these, those whose names differ */
+    bool dead_end;            /* nothing would be restored, or the options cannot be used */
+    pawl_report *report;      /* its differences; the caller frees it */
+    size_t pairs;             /* that would be restored */
+    size_t renamed;           /* of these, those whose names differ */
+    size_t model, model_stay; /* entries of the model in the state; those that would stay */
 } matcher_outcome;
 
 /* Pairs whose names differ. */

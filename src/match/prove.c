@@ -365,6 +365,12 @@ static pawl_status set_advice(prover *p, pawl_error *err) {
         item->remains = prove_is_error(item) && (!tried || error_keys_have(&p->all.errors, item));
     }
     report->tried = true;
+    if (tried) {
+        report->all = p->m->wanted->count;
+        report->stay = report_counts(p->all.came.report)->kept;
+        report->model = p->all.came.model;
+        report->model_stay = p->all.came.model_stay;
+    }
     report->advice = (pawl_report_advice){
         .struct_size = sizeof(report->advice),
         .remedies = list,

@@ -36,7 +36,9 @@ struct pawl_report {
     pawl_report_counts counts;
     bool tried; /* `advice` is what was tried */
     pawl_report_advice advice;
-    buffer sentence; /* scratch */
+    uint64_t all, stay;         /* with what is advised: the state's entries, those that stay, */
+    uint64_t model, model_stay; /* and of both the model's */
+    buffer sentence;            /* scratch */
     buffer text, json;
     arena memory;
 };

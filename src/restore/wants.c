@@ -120,7 +120,8 @@ typedef struct wants_judge {
 static pawl_status other_checkpoint(const wants_judge *j, int rank, uint64_t entries,
                                     pawl_error *err) {
     error_set(err, PAWL_EDAMAGED, "the ranks do not see the same checkpoint");
-    error_expected(err, "%zu entries, as on rank 0", j->match->stance_count);
+    error_expected(err, "%zu %s, as on rank 0", j->match->stance_count,
+                   text_noun(j->match->stance_count, "entry", "entries"));
     error_found(err, "%llu on rank %d", (unsigned long long)entries, rank);
     error_safe(err, "nothing was read into any state");
     error_next(err, "find out with pawl doctor, on all ranks, whether they see one directory");

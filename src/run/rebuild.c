@@ -133,11 +133,13 @@ static pawl_status fail_no_set(const rebuilding *r, const file_set *some, pawl_e
         error_expected(err, "data files");
         error_found(err, "none");
     } else if (some->rank < 0) {
-        error_expected(err, "the %u files data-%s-...", some->of, some->tag);
+        error_expected(err, "the %u %s data-%s-...", some->of, text_noun(some->of, "file", "files"),
+                       some->tag);
         error_found(err, "%zu of them", some->count);
     } else {
         error_expected(err, "the files data-%s-r... of all ranks", some->tag);
-        error_found(err, "%zu files, not all of rank %d", some->count, some->rank);
+        error_found(err, "%zu %s, not all of rank %d", some->count,
+                    text_noun(some->count, "file", "files"), some->rank);
     }
     step_say_safe(r->run->store, r->step, err);
     error_next(err, "bring the missing files back, or use another step");
@@ -277,8 +279,10 @@ static pawl_status publish_rebuilt(rebuilding *r, pawl_error *err) {
         return status;
     }
     commit_point_latest(run, run->newest_step);
-    log_write(&run->log, PAWL_LOG_INFO, "rebuilt step %lld: %llu entries in %zu data files",
-              (long long)r->step, (unsigned long long)r->manifest.entries, r->data.file_count);
+    log_write(&run->log, PAWL_LOG_INFO, "rebuilt step %lld: %llu %s in %zu data %s",
+              (long long)r->step, (unsigned long long)r->manifest.entries,
+              text_noun(r->manifest.entries, "entry", "entries"), r->data.file_count,
+              text_noun(r->data.file_count, "file", "files"));
     return leftovers_remove(run, r->directory, err);
 }
 
@@ -325,11 +329,17 @@ static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error 
     if (status == PAWL_OK || problems == 0) {
         return PAWL_OK;
     }
+    if (status == PAWL_EPERMISSION) {
+        *err = ignored;
+        error_safe(err, "nothing was changed");
+        return status;
+    }
     error_set(err, PAWL_EDAMAGED,
               "data files are damaged, and the present index proves it; a new index would take the "
               "damage for what was written");
     run_error_path(run, err, "");
-    error_found(err, "%llu damaged places", (unsigned long long)problems);
+    error_found(err, "%llu damaged %s", (unsigned long long)problems,
+                text_noun(problems, "place", "places"));
     error_safe(err, "nothing was changed");
     error_next(err,
                "see what is damaged with: pawl verify %s@%lld; to rebuild all the same: pawl "

@@ -75,8 +75,8 @@ static pawl_status restore_with_all(run_restoring *r, pawl_error *err) {
 static void log_restored(const joint_restore *j) {
     char bytes[32];
     const pawl_report_counts *counts = report_counts(j->all.report);
-    log_write(&j->ranks->log, PAWL_LOG_INFO, "restored step %lld: %llu entries, %s",
-              (long long)j->step, (unsigned long long)counts->restored,
+    log_write(&j->ranks->log, PAWL_LOG_INFO, "restored step %lld: %llu %s, %s", (long long)j->step,
+              (unsigned long long)counts->restored, text_noun(counts->restored, "entry", "entries"),
               text_bytes(bytes, counts->bytes));
 }
 

@@ -161,7 +161,9 @@ static pawl_status check_room(const pawl_state *state, size_t count, pawl_error 
     }
     error_set(err, PAWL_ELIMIT, "cannot add the tensors: the state would have too many entries");
     error_expected(err, "at most %u entries", STATE_MAX_ENTRIES);
-    error_found(err, "%zu entries, and %zu tensors", state->count, count);
+    error_found(err, "%zu %s, and %zu %s", state->count,
+                text_noun(state->count, "entry", "entries"), count,
+                text_noun(count, "tensor", "tensors"));
     return PAWL_ELIMIT;
 }
 
@@ -184,7 +186,8 @@ pawl_status state_add_tensors(pawl_state *state, const state_tensors *tensors, p
     CLEANUP(batch_free) batch b = {0};
     pawl_status status = tensors->count > 0 ? add_all(state, tensors, &b, err) : PAWL_OK;
     if (status != PAWL_OK) {
-        error_safe(err, "none of the %zu tensors was added", tensors->count);
+        error_safe(err, "none of the %zu %s was added", tensors->count,
+                   text_noun(tensors->count, "tensor", "tensors"));
     }
     return status;
 }

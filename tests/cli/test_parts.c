@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command's own parts that its output alone would test poorly: slices, sizes, text, numbers. */
 #include "cli.h"
+#include "doctor_words.h"
 #include "json.h"
 #include "numbers.h"
 #include "slices.h"
@@ -287,8 +288,31 @@ static void test_durations_have_three_digits(void **state) {
     }
 }
 
+static void test_advice_is_in_words_of_the_command(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"set options.missing = PAWL_POLICY_ALLOW to keep the state's value",
+         "restore with missing = allow to keep the state's value"},
+        {"set options.model_only = 1 to restore the model alone; 'pawl ls' lists them",
+         "restore with model_only = 1 to restore the model alone; 'pawl ls' lists them"},
+        {"add {\"a/b\", \"c\"} to options.renames", "give --rename a/b=c"},
+        {"add {\"a\", \"\"}, {\"b c\", \"d$e\"} to options.renames, all of them",
+         "give --rename a= --rename 'b c=d$e', all of them"},
+        {"add {\"it's\", \"x\"} to options.renames", "add {\"it's\", \"x\"} to options.renames"},
+        {"add {\"a\", \"b\"}, and more", "add {\"a\", \"b\"}, and more"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *words = doctor_words(cases[i][0]);
+        assert_string_equal(words, cases[i][1]);
+        free(words);
+    }
+    assert_null(doctor_words(NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_advice_is_in_words_of_the_command),
         cmocka_unit_test(test_durations_have_three_digits),
         cmocka_unit_test(test_slices_of_every_small_shape_cover_it_in_order),
         cmocka_unit_test(test_slices_of_a_huge_shape_do_not_overflow),

@@ -122,7 +122,7 @@ static void test_r03_a_new_layer(void **state) {
                  "  path:     {d}/run/step-00001000\n"
                  "  safe:     nothing was restored: the state is as it was\n"
                  "  next:     set options.missing = PAWL_POLICY_ALLOW to keep the state's value; "
-                 "with this it restores");
+                 "with this it restores 8 of the state's 9 entries, and 1 stays as it is");
     assert_text(pawl_report_text(f->t.report),
                 "step 1000: nothing was restored: 1 error\n"
                 "error: \"head/kernel\", [4, 8] F32 in the state, is not in the checkpoint; set "
@@ -225,7 +225,7 @@ static void test_r06_another_optimizer(void **state) {
                  "  path:     {d}/run/step-00001000\n"
                  "  safe:     nothing was restored: the state is as it was\n"
                  "  next:     set options.model_only = 1 to restore the model alone; with this it "
-                 "restores");
+                 "restores 1 of the state's 7 entries, and 6 stay as they are");
     assert_text(
         pawl_report_text(f->t.report),
         "step 1000: nothing was restored: 2 errors\n"
@@ -253,7 +253,8 @@ static void test_r06_a_slot_that_does_not_fit_its_variable(void **state) {
         "  path:     {d}/run/step-00001000\n"
         "  safe:     nothing was restored: the state is as it was\n"
         "  next:     build the optimizer with the settings that it was saved with, or set "
-        "options.model_only = 1 to restore the model alone; with this it restores");
+        "options.model_only = 1 to restore the model alone; with this it restores 1 of the state's "
+        "8 entries, and 7 stay as they are");
     assert_untouched(f);
 }
 
@@ -374,7 +375,7 @@ static void test_j06_other_batches_are_an_error_on_request(void **state) {
                  "  safe:     nothing was restored: the state is as it was\n"
                  "  next:     feed the batches that the checkpoint was trained with, or set "
                  "options.batch = PAWL_POLICY_ALLOW to go on with other batches; with this it "
-                 "restores");
+                 "restores 7 of the state's 8 entries, and 1 stays as it is");
 }
 
 static void test_j06_a_loader_that_stands_elsewhere(void **state) {

@@ -21,7 +21,7 @@ from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
 from .._error import Error, Mismatch, NotFound, UsageError
-from .._handle import close_after
+from .._handle import close_after, real_number, seconds, whole_number
 from .._let_go import LetGo
 from .._others import warn_of_others
 from .._report import Report
@@ -40,6 +40,7 @@ from ._parts import (
     other_optimizers,
     require_built,
     require_optimizer_of,
+    require_types,
     set_callback_values,
 )
 from ._random import host_random_state, set_host_random_state
@@ -107,6 +108,8 @@ def _larger_is_better(monitor: str, mode: str) -> bool:
 
 def _frequencies(every: int | None, save_freq: Any) -> tuple[int | None, bool]:
     """Steps between saves, and whether the end of each epoch is saved."""
+    if every is not None:
+        every = whole_number("every", every)
     for name, value in (("every", every), ("save_freq", save_freq)):
         if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             raise UsageError(f"{name}={value}: saves are at least one step apart")
@@ -200,16 +203,20 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         super().__init__()
+        require_types(monitor, restore, signals)
         self._every, self._at_epochs = _frequencies(every, save_freq)
         if save_best_only and monitor is None:
             monitor = "val_loss"
         self.monitor, self.save_best_only, self.verbose = monitor, save_best_only, verbose
         self._more_is_better = monitor is not None and _larger_is_better(monitor, mode)
-        self.best = initial_value_threshold
+        self.best = initial_value_threshold and real_number("initial_value_threshold", initial_value_threshold)
         self._policies: dict[str, Any] | None = (
             None if restore is False else dict(restore) if restore is not True else {}
         )
-        self._grace_s, self._signals = grace_s, tuple(signals)
+        self._grace_s, self._signals = (
+            seconds("grace_s", grace_s),
+            tuple(whole_number("a signal", number) for number in signals),
+        )
         self.step = self.epoch = self.batch = 0
         self.preempted = False
         self.report: Report | None = None

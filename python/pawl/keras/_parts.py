@@ -13,6 +13,7 @@ import keras
 import numpy
 
 from .._error import UsageError
+from .._handle import counted
 from ._names import Renumbered, escape, snake_case, variable_names
 
 #: Lists of an optimizer that have no slots of their own.
@@ -47,6 +48,17 @@ def model_entries(model: Any) -> list[Entry]:
         role = "rng" if name.rsplit("/", 1)[-1] == "seed_generator_state" else "model"
         entries.append(Entry(name, variable, {"role": role}))
     return entries
+
+
+def require_types(monitor: object, restore: object, signals: object) -> None:
+    """Names an argument of ``Checkpoint`` that is of a wrong type."""
+    for name, value, wanted, right in (
+        ("monitor", monitor, "the name of a metric", monitor is None or isinstance(monitor, str)),
+        ("restore", restore, "True, False or a mapping of policies", isinstance(restore, (bool, Mapping))),
+        ("signals", signals, "numbers of signals", isinstance(signals, Iterable) and not isinstance(signals, str)),
+    ):
+        if not right:
+            raise TypeError(f"{name} is {wanted}, not {type(value).__name__}: {value!r}")
 
 
 def require_built(model: Any) -> None:
@@ -229,8 +241,8 @@ def require_optimizer_of(model: Any, names: Mapping[int, str]) -> None:
         return
     shown = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
     error = UsageError(
-        f"the optimizer was built for {len(known)} variables, and the model has {len(model.trainable_variables)}: "
-        f"it does not know {shown}"
+        f"the optimizer was built for {counted(len(known), 'variable')}, and the model has "
+        f"{len(model.trainable_variables)}: it does not know {shown}"
     )
     error.entry = unknown[0]
     error.next = "make a new optimizer when the model has its last layer: compile it again"

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from .._error import UsageError
+from .._handle import whole_number
 from ._checkpoint import Checkpoint
 from ._data import Fit, Source, fits_of, source_of, warn_of_other_order
 from ._parts import require_built
@@ -41,6 +42,8 @@ class _OneTraining(keras.callbacks.CallbackList):  # type: ignore[misc]
 
 def _checkpoint_of(callbacks: Iterable[Any]) -> tuple[Checkpoint, list[Any]]:
     """The callback of pawl, and all of them with it as the last."""
+    if not isinstance(callbacks, Iterable):
+        raise TypeError(f"callbacks is a list of callbacks, not {type(callbacks).__name__}: {callbacks!r}")
     listed = list(callbacks)
     found = [one for one in listed if isinstance(one, Checkpoint)]
     if len(found) != 1:
@@ -121,6 +124,13 @@ def _build_metrics(model: Any, source: Source) -> None:
         model._symbolic_build(data_batch=batch)
 
 
+def _require_types(checkpoint: object, model: object) -> None:
+    for name, value, wanted in (("checkpoint", checkpoint, Checkpoint), ("model", model, keras.Model)):
+        if not isinstance(value, wanted):
+            of = "pawl.keras.Checkpoint" if wanted is Checkpoint else "keras.Model"
+            raise TypeError(f"{name} is a {of}, not {type(value).__name__}: {value!r}")
+
+
 def fits(
     checkpoint: Checkpoint,
     model: Any,
@@ -158,6 +168,12 @@ def fits(
     Raises:
         UsageError, Mismatch, Damaged, ...: as `resume`.
     """
+    _require_types(checkpoint, model)
+    epochs, initial_epoch = whole_number("epochs", epochs), whole_number("initial_epoch", initial_epoch)
+    if steps_per_epoch is not None:
+        steps_per_epoch = whole_number("steps_per_epoch", steps_per_epoch)
+    if batch_size is not None:
+        batch_size = whole_number("batch_size", batch_size)
     require_built(model)
     _require_steps_fit(model, steps_per_epoch)
     given = _Data(data, steps_per_epoch, batch_size)
@@ -258,6 +274,7 @@ def resume(
         Damaged: no checkpoint can be used.
     """
     checkpoint, listed = _checkpoint_of(callbacks)
+    _require_types(checkpoint, model)
     _refuse(listed, fit)
     together = _OneTraining(
         listed, add_history=True, add_progbar=verbose != 0, model=model, verbose=verbose, epochs=epochs, steps=None

@@ -12,6 +12,7 @@ from typing import Any
 
 from .._abi import Status
 from .._error import Mismatch, UsageError
+from .._handle import counted
 
 #: Names in a message; the rest is counted.
 _SHOWN = 8
@@ -93,6 +94,8 @@ def check_scope(
     if optimizer is not None:
         given["optimizer"] = _variables_of("optimizer", optimizer)
     if variables is not None:
+        if not isinstance(variables, Iterable):
+            raise TypeError(f"variables are a list of variables, not {type(variables).__name__}: {variables!r}")
         given["variables"] = list(variables.values() if isinstance(variables, Mapping) else variables)
     looked: dict[int, str] = {}
     outside: list[str] = []
@@ -110,7 +113,7 @@ def check_scope(
     if not outside:
         return
     name = type(strategy).__name__
-    noun = "1 variable was" if len(outside) == 1 else f"{len(outside)} variables were"
+    noun = counted(len(outside), "variable was", "variables were")
     raise _mismatch(
         f"{noun} made outside of the scope of {name}: {_listed(outside)}",
         outside[0],
@@ -155,10 +158,10 @@ def check_optimizer(optimizer: Any, model: Any) -> None:
     if left:
         parts.append(f"the model has no {_listed(left)}")
     raise _mismatch(
-        f"the optimizer {type(inner).__name__} knows {len(known)} variables, the model trains {len(wanted)}: "
-        + "; ".join(parts),
+        f"the optimizer {type(inner).__name__} knows {counted(len(known), 'variable')}, "
+        f"the model trains {len(wanted)}: " + "; ".join(parts),
         (missing or left)[0],
-        f"the {len(wanted)} trainable variables of the model",
-        f"{len(known)} variables, {len(known) - len(left)} of them of this model",
+        f"the {counted(len(wanted), 'trainable variable')} of the model",
+        f"{counted(len(known), 'variable')}, {len(known) - len(left)} of them of this model",
         "make a new optimizer once the model is complete and compile the model with it, or restore the model alone",
     )

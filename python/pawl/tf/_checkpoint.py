@@ -20,7 +20,7 @@ from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, Error, Mismatch, NotFound, UsageError
-from .._handle import whole_number
+from .._handle import counted, path_text, whole_number
 from .._report import Report
 from .._run import Run
 from .._state import State
@@ -46,7 +46,8 @@ class Restored(Report):
         if counts == 0:
             return self
         lines = [f"{kinds[item.difference]}: {item.name}" for item in self.items if item.difference in kinds]
-        raise AssertionError(f"{self.path} and the program differ in {counts} entries:\n" + "\n".join(lines))
+        entries = counted(counts, "entry", "entries")
+        raise AssertionError(f"{self.path} and the program differ in {entries}:\n" + "\n".join(lines))
 
     def assert_consumed(self) -> Restored:
         """Raises AssertionError, which names them, where checkpoint or program had entries that the other lacks."""
@@ -81,7 +82,7 @@ def split_step(path: str) -> tuple[str, int | None]:
 
 def resolved(path: str | os.PathLike[str]) -> str:
     """An absolute path, whatever the process's directory becomes; what pawl refuses or explains stays as it is."""
-    text = os.fspath(path)
+    text = path_text(path)
     return text if not text or text[0] in "~$" or "://" in text or "\0" in text else os.path.abspath(text)
 
 

@@ -15,7 +15,8 @@ import tensorflow
 from .._checkpoint import Checkpoint as Opened
 from .._checkpoint import open as open_checkpoint
 from .._error import Damaged, NotFound, UsageError
-from .._handle import close_after
+from .._group import check_group
+from .._handle import close_after, whole_number
 from .._let_go import LetGo
 from .._others import warn_of_others
 from .._run import Run, SaveStats
@@ -41,7 +42,10 @@ def _number(value: Any) -> int:
     if isinstance(value, int):
         return value
     array = hold(value) if hasattr(value, "assign") else value.numpy() if hasattr(value, "numpy") else value
-    return int(array)
+    try:
+        return int(array)
+    except (TypeError, ValueError):
+        raise UsageError(f"a step is a whole number, or a variable that has one, not {value!r}") from None
 
 
 class CheckpointManager:
@@ -102,8 +106,21 @@ class CheckpointManager:
         **options: Any,
     ) -> None:
         del checkpoint_name
+        max_to_keep, checkpoint_interval, last_checkpoint_step = (
+            None if value is None else whole_number(name, value)
+            for name, value in (
+                ("max_to_keep", max_to_keep),
+                ("checkpoint_interval", checkpoint_interval),
+                ("last_checkpoint_step", last_checkpoint_step),
+            )
+        )
         if max_to_keep is not None and max_to_keep <= 0:
             raise UsageError(f"max_to_keep={max_to_keep}: a positive integer, or None to keep all")
+        if checkpoint_interval is not None and checkpoint_interval < 1:
+            raise UsageError(f"checkpoint_interval={checkpoint_interval}: saves are at least one step apart")
+        if init_fn is not None and not callable(init_fn):
+            raise TypeError(f"init_fn is a function, not {type(init_fn).__name__}: {init_fn!r}")
+        check_group(options.get("group"))
         if checkpoint_interval is not None and step_counter is None:
             raise UsageError("checkpoint_interval needs a step_counter, the variable that counts steps")
         self.checkpoint = checkpoint if isinstance(checkpoint, Checkpoint) else _taken_over(checkpoint)

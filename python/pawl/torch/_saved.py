@@ -12,6 +12,7 @@ import torch
 from .._checkpoint import ls, open
 from .._entry import Entry
 from .._error import Damaged, NotFound, UsageError
+from .._handle import counted
 from .._run import Run
 from .._state import State, Tensor
 from ._objects import flatten, rebuild
@@ -103,10 +104,11 @@ def load(path: str | os.PathLike[str], map_location: torch.device | str | None =
     with open(path) as checkpoint:
         if NAME not in checkpoint or checkpoint.entry(NAME).kind != "json":
             error = NotFound(f"{os.fspath(path)} has no object that pawl.torch.save has written")
-            error.found = f"a checkpoint of step {checkpoint.step} with {len(checkpoint)} entries"
+            entries = counted(len(checkpoint), "entry", "entries")
+            error.found = f"a checkpoint of step {checkpoint.step} with {entries}"
             error.next = "use pawl.torch.Checkpointer(...).restore() for a training job, pawl.open for single tensors"
             if checkpoint.format != "pawl":
-                error.found = f"a checkpoint of another tool ({checkpoint.format}) with {len(checkpoint)} entries"
+                error.found = f"a checkpoint of another tool ({checkpoint.format}) with {entries}"
                 error.next = "load it with the tool that wrote it, or single tensors with pawl.open"
             raise error
         checkpoint.restore(state, supply=supply)

@@ -256,7 +256,8 @@ static pawl_status find_parts(adding *n, pawl_error *err) {
             error_set(err, PAWL_EDAMAGED, "a shard is shorter than its index");
             archive_error_file(n->a, place->file, err);
             error_entry(err, n->name);
-            error_expected(err, "%llu chunks", (unsigned long long)z->shard_chunks);
+            error_expected(err, "%llu %s", (unsigned long long)z->shard_chunks,
+                           text_noun(z->shard_chunks, "chunk", "chunks"));
             error_found(err, "%llu bytes", (unsigned long long)place->bytes);
             return PAWL_EDAMAGED;
         }

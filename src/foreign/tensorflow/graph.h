@@ -9,11 +9,12 @@
 #define FOREIGN_TENSORFLOW_GRAPH_H
 
 #include "foreign/tensorflow/bundle.h"
+#include "format/limits.h"
 
 #include <pawl/state.h>
 
 /* The key of the graph itself, which is the name of its entry, too. */
-#define GRAPH_KEY "_CHECKPOINTABLE_OBJECT_GRAPH"
+#define GRAPH_KEY NAME_OBJECT_GRAPH
 /* The attribute that is the value of a variable. */
 #define GRAPH_VALUE  "VARIABLE_VALUE"
 #define GRAPH_NOBODY UINT32_MAX

@@ -11,9 +11,10 @@
 #define FOREIGN_TENSORFLOW_WRITE_H
 
 #include "foreign/writer.h"
+#include "format/limits.h"
 
 /* writer_format.last, refuses, misfit, write */
-#define BUNDLE_LAST "_CHECKPOINTABLE_OBJECT_GRAPH"
+#define BUNDLE_LAST NAME_OBJECT_GRAPH
 const char *bundle_refuses(const writer_item *item);
 pawl_status bundle_misfit(const writer_item *last, const writer_item *items, size_t count,
                           bool renamed, const char **why, pawl_error *err) PAWL_MUST_CHECK;

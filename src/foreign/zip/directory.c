@@ -118,8 +118,8 @@ static pawl_status check_end(const ending *e, uint64_t at, pawl_error *err) {
         (void)zip_refuse(err, PAWL_EDAMAGED, NULL, at,
                          "has a directory that is not before its end");
         error_expected(err, "a directory that ends at byte %llu", (unsigned long long)e->at);
-        error_found(err, "%llu members in %llu bytes from byte %llu on",
-                    (unsigned long long)e->count, (unsigned long long)e->bytes,
+        error_found(err, "%llu %s in %llu bytes from byte %llu on", (unsigned long long)e->count,
+                    text_noun(e->count, "member", "members"), (unsigned long long)e->bytes,
                     (unsigned long long)e->directory);
         return PAWL_EDAMAGED;
     }

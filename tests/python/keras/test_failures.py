@@ -34,6 +34,35 @@ def values(model):
     return [np.asarray(variable) for variable in model.variables]
 
 
+class Arguments(support.InDirectory):
+    def test_each_argument_of_a_wrong_type_is_named_with_what_it_should_be(self):
+        model, new = model_of(dense()), self.directory / "new"
+        with pawl.keras.Checkpoint(self.run_path) as ckpt:
+            for call, words in (
+                (lambda: pawl.keras.Checkpoint(None), "the path is a str, bytes or os.PathLike, not NoneType"),
+                (lambda: pawl.keras.Checkpoint(new, every="5"), "every='5' is not a whole number"),
+                (lambda: pawl.keras.Checkpoint(new, every=-5), "every=-5: saves are at least one step apart"),
+                (lambda: pawl.keras.Checkpoint(new, keep_last={}), "keep_last={} is .* dict, not a whole number"),
+                (lambda: pawl.keras.Checkpoint(new, monitor=5), "monitor is the name of a metric, not int: 5"),
+                (lambda: pawl.keras.Checkpoint(new, restore=5), "restore is True, False or a mapping .* not int: 5"),
+                (lambda: pawl.keras.Checkpoint(new, signals=15), "signals is numbers of signals, not int: 15"),
+                (lambda: pawl.keras.Checkpoint(new, signals=["TERM"]), "a signal='TERM' is not a whole number"),
+                (lambda: pawl.keras.Checkpoint(new, grace_s="9"), "grace_s is a number of seconds, not str: '9'"),
+                (lambda: pawl.keras.resume(5, (X, Y), callbacks=[ckpt]), "model is a keras.Model, not int: 5"),
+                (lambda: pawl.keras.resume(dense(), (X, Y), callbacks=[ckpt]), "model is a keras.Model, not Dense"),
+                (
+                    lambda: pawl.keras.resume(model, (X, Y), callbacks=None),
+                    "callbacks is a list of callbacks, not None",
+                ),
+                (lambda: pawl.keras.resume(model, (X, Y), "2", callbacks=[ckpt]), "epochs='2' is not a whole number"),
+                (lambda: next(pawl.keras.fits(5, model, (X, Y))), "checkpoint is a pawl.keras.Checkpoint, not int"),
+                (lambda: next(pawl.keras.fits(ckpt, model, (X, Y), batch_size="2")), "batch_size='2' is not a whole"),
+            ):
+                with self.subTest(words), self.assertRaisesRegex((TypeError, pawl.UsageError), "^" + words):
+                    call()
+        self.assertFalse(new.exists())
+
+
 class Restoring(support.InDirectory):
     """Keras saves `before` by tf.train.Checkpoint or as .weights.h5, pawl as a run; then `after` restores."""
 

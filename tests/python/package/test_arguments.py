@@ -125,6 +125,62 @@ class Arguments(support.InDirectory):
         with self.assertRaises(pawl.NotFound):
             pawl.ls(self.run_path)
 
+    def test_each_argument_of_a_wrong_type_is_named_with_what_it_should_be(self):
+        with pawl.Run(self.run_path) as run:
+            run.save(states(4), 1)
+            run.wait()
+        path, new = self.run_path, self.directory / "new"
+        of_path = "the path is a str, bytes or os.PathLike, not "
+        with pawl.Run(self.directory / "other") as run, pawl.open(path) as checkpoint:
+            for call, words in (
+                (lambda: pawl.Run(None), of_path + "NoneType: None"),
+                (lambda: pawl.Run(["a"]), of_path + "list"),
+                (lambda: pawl.open(5), of_path + "int: 5"),
+                (lambda: pawl.ls(None), of_path + "NoneType"),
+                (lambda: next(pawl.events(None)), of_path + "NoneType"),
+                (lambda: pawl.survey(None), of_path + "NoneType"),
+                (lambda: pawl.doctor(None), of_path + "NoneType"),
+                (lambda: pawl.doctor(path, model=5), of_path + "int"),
+                (lambda: pawl.diff(None, path), of_path + "NoneType"),
+                (lambda: pawl.convert(None, new), of_path + "NoneType"),
+                (lambda: pawl.convert(path, None), of_path + "NoneType"),
+                (lambda: pawl.Run(new, keep_last={}), "keep_last={} is of the wrong type: dict, not a whole number"),
+                (lambda: pawl.Run(new, budget_bytes="1GB"), "budget_bytes='1GB' is of the wrong type: str"),
+                (lambda: pawl.Run(new, lease_s="x"), "lease_s='x' is of the wrong type: str, not a number"),
+                (lambda: pawl.Run(new, must_exist="no"), "must_exist is True or False, not str: 'no'"),
+                (lambda: run.restore(states(), model_only="yes"), "model_only is True or False, not str: 'yes'"),
+                (lambda: checkpoint.restore(states(), model_only=None), "model_only is True or False, not NoneType"),
+                (lambda: checkpoint.restore(states(), group=5), "group is a pawl.Group, not int: 5"),
+                (lambda: pawl.convert(path, new, to=["npz"]), "to is a str, not list"),
+                (lambda: pawl.convert(path, new, only=5), "only is a list of names, not int: 5"),
+                (lambda: pawl.convert(path, new, only=None), "only is a list of names, not NoneType"),
+                (lambda: pawl.convert(path, new, only=[5]), "a name of only is a str, not int: 5"),
+                (lambda: pawl.convert(path, new, rename="a=b"), "rename is a mapping of names to names, not str"),
+                (lambda: pawl.convert(path, new, rename={"a": 5}), "a name of rename is a str, not int: 5"),
+                (lambda: pawl.convert(path, new, drop="x"), "drop is True or False, not str: 'x'"),
+                (lambda: pawl.convert(path, new, dry_run=None), "dry_run is True or False, not NoneType"),
+                (lambda: pawl.diff(path, path, transpose=5), "transpose is a list of names, not int: 5"),
+                (lambda: pawl.diff(path, path, structure_only="x"), "structure_only is True or False, not str"),
+                (
+                    lambda: pawl.State({"a": pawl.Tensor(bytearray(4), role=["model"])}),
+                    "the role is a str, not list",
+                ),
+                (
+                    lambda: pawl.State({"a": pawl.Tensor(bytearray(4), replicated="x")}),
+                    "replicated is True or False, not str: 'x'",
+                ),
+            ):
+                with self.subTest(words), self.assertRaisesRegex(TypeError, "^" + words):
+                    call()
+            for call, words in (
+                (lambda: pawl.convert(path, new, shard_bytes=-5), "shard_bytes=-5 is negative"),
+                (lambda: pawl.convert(path, f"{new}\0.npz"), "has a NUL character in it"),
+                (lambda: pawl.convert(path, new, only=["a\0"]), "has a NUL character in it"),
+            ):
+                with self.subTest(words), self.assertRaisesRegex(pawl.UsageError, words):
+                    call()
+        self.assertFalse(new.exists())
+
     def test_numbers_of_other_kinds(self):
         class Loss:
             def __float__(self):

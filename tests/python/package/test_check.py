@@ -298,7 +298,8 @@ class Gradients(unittest.TestCase):
                 pawl.check_gradients(variables, gradients)
             error = caught.exception
             self.assertEqual((error.entry, error.attempt), (entry, attempt))
-            self.assertEqual(error.expected, f"{len(variables)} gradients for {len(variables)} variables")
+            wanted = "1 gradient for 1 variable" if len(variables) == 1 else "2 gradients for 2 variables"
+            self.assertEqual(error.expected, wanted)
 
     def test_lists_in_the_order_of_the_variables_j05(self):
         variables = [floats(2, 3), floats(4)]

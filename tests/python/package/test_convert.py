@@ -210,7 +210,12 @@ class Converting(support.InDirectory):
         taken.write_bytes(b"mine")
         cases = [
             (pawl.UsageError, "two entries would have one name", {"rename": {"model/F64": "x", "model/F32": "x"}}),
-            (pawl.UsageError, "nothing to convert", {"only": ["nothing"]}),
+            (pawl.UsageError, "only: there is no entry .*next:.*pawl show", {"only": ["nothing"]}),
+            (pawl.UsageError, "no entry .modle/., .*next:.*did you mean model.", {"only": ["lr", "modle/"]}),
+            (pawl.UsageError, "did you mean model/F64.", {"only": ["F64"]}),
+            (pawl.UsageError, '"modle", "m"} fits no entry.*did you mean model.', {"rename": {"modle": "m"}}),
+            (pawl.UsageError, '"model/F64", "a"} is never used', {"rename": {"model": "m", "model/F64": "a"}}),
+            (pawl.UsageError, "nothing to convert", {"to": "npz", "only": ["model/BF16"], "drop": True}),
             (pawl.UsageError, "no format of that name", {"to": "foo"}),
             (pawl.UsageError, "cast is", {"cast": "I64"}),
             (pawl.UsageError, "not written in several files", {"to": "torch", "shard_bytes": 5}),
@@ -219,7 +224,7 @@ class Converting(support.InDirectory):
             (pawl.UsageError, "safetensors has no steps", {"step": 3}),
         ]
         for error, text, options in cases:
-            with self.subTest(text), self.assertRaisesRegex(error, text):
+            with self.subTest(text), self.assertRaisesRegex(error, f"(?s){text}"):
                 pawl.convert(run, self.directory / "x.safetensors", **options)
         with self.assertRaisesRegex(pawl.UsageError, "there already"):
             pawl.convert(run, taken)

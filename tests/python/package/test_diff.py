@@ -78,7 +78,7 @@ class Renamed(support.InDirectory):
     def test_one_checkpoint_is_compared_with_itself(self):
         self.write("B", "U8", 2, 3)
         with pawl.open(self.a) as a:
-            self.assertTrue(pawl.diff(a, a, renames={"x": "y"}).identical)
+            self.assertTrue(pawl.diff(a, a, renames={"dense/bias": "dense/bias"}).identical)
             found = pawl.diff(a, a, renames={"dense/bias": "dense/kernel2"})
             self.assertEqual([d.kind for d in found.differences], ["only_b", "only_a"])
 
@@ -100,6 +100,17 @@ class Renamed(support.InDirectory):
             pawl.diff(self.a, self.b, renames={"dense/kernel": "x", "dense/bias": "x"})
         with self.assertRaisesRegex(pawl.UsageError, "a list of names"):
             pawl.diff(self.a, self.b, transpose="dense")
+
+    def test_names_that_fit_nothing_are_refused_with_the_nearest(self):
+        self.write("B", "U8", 2, 3)
+        for arguments, what in (
+            ({"renames": {"dnese": "fc"}}, 'the rename rule {"dnese", "fc"} fits no entry'),
+            ({"transpose": ["dnese/"]}, 'transpose: there is no entry "dnese/"'),
+        ):
+            with self.subTest(arguments), self.assertRaises(pawl.UsageError) as caught:
+                pawl.diff(self.a, self.b, **arguments)
+            self.assertIn(what, caught.exception.attempt)
+            self.assertEqual(caught.exception.next, "did you mean dense?")
 
 
 if __name__ == "__main__":

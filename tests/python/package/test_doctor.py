@@ -61,6 +61,27 @@ class Doctor(support.InDirectory):
         self.assertEqual(told["R04"], "pass unexpected='allow' to leave it out")
         self.assertNotIn("PAWL_POLICY", str(found))
 
+    def test_the_graph_of_a_bundle_is_of_no_model(self):
+        """TensorFlow keeps in an entry how its objects hang together; a run converted from a bundle has it, too."""
+        model = {"w": array.array("f", [1])}
+        with pawl.Run(self.run_path) as run:
+            run.save(pawl.State({**model, "_CHECKPOINTABLE_OBJECT_GRAPH": b"graph"}), step=1)
+            run.wait()
+        pawl.convert(self.run_path, self.directory / "other", only=["w"])
+        self.assertIn("fits the model: restoring it reads 1 entry, 4 B", str(self.ask(model=model)))
+        found = pawl.doctor(self.directory / "other", model=self.run_path, probe=False)
+        self.assertIn("fits the model: restoring it reads 1 entry, 4 B", str(found))
+
+    def test_one_is_counted_as_one(self):
+        state = pawl.State({"w": array.array("f", [1])})
+        with pawl.Run(self.run_path) as run:
+            run.save(state, step=1)
+            run.wait()
+        self.assertIn("restoring it reads 1 entry, 4 B; 0 stay as they are", str(self.ask(model=state)))
+        self.assertEqual(repr(state), "<pawl.State of 1 tensor, 0 values>")
+        with pawl.open(self.run_path) as checkpoint:
+            self.assertIn(" 1 entry>", repr(checkpoint))
+
     def test_a_step_that_the_job_removes_now_is_no_leftover(self):
         """S09: retention removes a step's manifest first."""
         state = self.save()

@@ -27,6 +27,29 @@ def layers(*names, width=2, dtype=None, optimizer=keras.optimizers.Adam):
     return model
 
 
+class Arguments(InDirectory):
+    def test_each_argument_of_a_wrong_type_is_named_with_what_it_should_be(self):
+        checkpoint, new, count = pawl.tf.Checkpoint(v=tf.Variable(1.0)), self.directory / "new", tf.Variable(0)
+        make = pawl.tf.CheckpointManager
+        for call, words in (
+            (lambda: checkpoint.save(None), "the path is a str, bytes or os.PathLike, not NoneType"),
+            (lambda: checkpoint.restore(["a"]), "the path is a str, bytes or os.PathLike, not list"),
+            (lambda: checkpoint.save(new, step="x"), "step='x' is not a whole number"),
+            (lambda: make(5, new, 3), "checkpoint is a pawl.tf.Checkpoint, not int: 5"),
+            (lambda: make(checkpoint, None, 3), "the path is a str, bytes or os.PathLike, not NoneType"),
+            (lambda: make(checkpoint, new, {}), "max_to_keep={} is not a whole number"),
+            (lambda: make(checkpoint, new, 3, step_counter=count, checkpoint_interval=-5), "checkpoint_interval=-5: "),
+            (lambda: make(checkpoint, new, 3, init_fn=5), "init_fn is a function, not int: 5"),
+            (lambda: make(checkpoint, new, 3, group=5), "group is a pawl.Group, not int: 5"),
+            (lambda: pawl.tf.check_scope(tf.distribute.get_strategy(), variables=5), "variables are a list"),
+        ):
+            with self.subTest(words), self.assertRaisesRegex((TypeError, pawl.UsageError), "^" + words):
+                call()
+        with make(checkpoint, self.directory / "run", 3) as manager:
+            with self.assertRaisesRegex(pawl.UsageError, "^a step is a whole number, .* not 'x'"):
+                manager.save("x")
+
+
 class Both(InDirectory):
     """Everything is saved by tf.train and by pawl."""
 

@@ -43,7 +43,7 @@ static void test_j05_a_variable_without_gradient(void **state) {
     assert_string_equal(err.attempt, "the variable `a` has no gradient");
     assert_string_equal(err.entry, "a");
     assert_string_equal(err.expected, "2 gradients for 2 variables");
-    assert_string_equal(err.found, "1 gradients");
+    assert_string_equal(err.found, "1 gradient");
 }
 
 static void test_j05_a_gradient_without_variable(void **state) {
@@ -63,7 +63,7 @@ static void test_j05_a_repeated_name(void **state) {
     const pawl_array gradients[] = {good("a"), good("a")};
     assert_fails(pawl_check_gradients(variables, 1, gradients, 2, sizeof(pawl_array), &err),
                  PAWL_EMISMATCH, &err);
-    assert_string_equal(err.attempt, "2 gradients for 1 variables: a name is repeated");
+    assert_string_equal(err.attempt, "2 gradients for 1 variable: a name is repeated");
 }
 
 static void test_j05_another_order(void **state) {

@@ -104,7 +104,23 @@ static void test_r06_model_only_together_with_what_the_model_lacks(void **contex
     assert_int_equal(just_model->remain, 1);
     assert_next(f, 2, 0,
                 "set options.model_only = 1 to restore the model alone, and set options.missing = "
-                "PAWL_POLICY_ALLOW to keep the state's value; with these it restores");
+                "PAWL_POLICY_ALLOW to keep the state's value; with these it restores 1 of the "
+                "state's 3 entries, and 2 stay as they are");
+}
+
+/* Only one entry fits: nobody takes that for a restore of the model. */
+static void test_r13_an_advice_that_restores_almost_nothing_says_so(void **context) {
+    fixture *f = *context;
+    saved_tensor(f, "old/kernel", PAWL_F64, SHAPE(4, 8));
+    both(f, "step", SHAPE(1));
+    state_tensor(f, "kernel", PAWL_F32, SHAPE(5, 8));
+    state_tensor(f, "bias", PAWL_F32, SHAPE(7));
+    match(f);
+    assert_next(f, 2, 0,
+                "set options.unexpected = PAWL_POLICY_ALLOW to leave it out, and set "
+                "options.missing = PAWL_POLICY_ALLOW to keep the state's value; with these it "
+                "restores only 1 of the state's 3 entries, and 2 stay as they are, 2 of the "
+                "model's 3 among them");
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -206,7 +222,7 @@ static void test_r05_only_what_the_rules_leave_is_to_be_allowed(void **context) 
     assert_next(f, 2, 0,
                 "renamed? 2 entries match after \"encoder\" -> \"enc\"; add {\"encoder\", \"enc\"} "
                 "to options.renames; set options.missing = PAWL_POLICY_ALLOW to keep the state's "
-                "value; with these it restores");
+                "value; with these it restores 2 of the state's 3 entries, and 1 stays as it is");
 }
 
 /* Of one entry with another last name only its type speaks for the rename: it is a question, and no
@@ -436,6 +452,7 @@ int main(void) {
         WITH_BOTH(test_r01_model_only_is_not_offered_for_a_model_of_another_shape),
         WITH_BOTH(test_r06_model_only_is_not_offered_for_slots_of_other_shapes),
         WITH_BOTH(test_r06_model_only_together_with_what_the_model_lacks),
+        WITH_BOTH(test_r13_an_advice_that_restores_almost_nothing_says_so),
         WITH_BOTH(test_r05_numbered_layers_of_one_shape_move_as_one),
         WITH_BOTH(test_r05_numbered_layers_of_other_shapes_move_as_one),
         WITH_BOTH(test_r05_only_what_the_rules_leave_is_to_be_allowed),

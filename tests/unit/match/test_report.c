@@ -282,7 +282,7 @@ static void test_r06_error_names_the_optimizer_first(void **context) {
         "checkpoint\n"
         "  safe:     nothing was restored: the state is as it was\n"
         "  next:     set options.model_only = 1 to restore the model alone; with this it "
-        "restores");
+        "restores 1 of the state's 3 entries, and 2 stay as they are");
 }
 
 /* The longest names there are do not push out what else must be said. */
@@ -304,7 +304,8 @@ static void test_error_of_long_names_is_cut(void **context) {
     assert_says(f->err.attempt, "...; \"cnn");
     assert_string_equal(f->err.next,
                         "set options.missing = PAWL_POLICY_ALLOW to keep the state's value; with "
-                        "this it restores");
+                        "this it restores only 1 of the state's 4 entries, and 3 stay as they are, "
+                        "3 of the model's 4 among them");
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
