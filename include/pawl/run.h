@@ -191,32 +191,27 @@ typedef struct pawl_save_options {
 PAWL_API pawl_status pawl_save(pawl_run *run, pawl_state *state, int64_t step,
                                const pawl_save_options *options, pawl_error *err) PAWL_MUST_CHECK;
 
-/*
- * Returns when the save in flight no longer needs the tensors' memory: every byte is written or
+/* Returns when the save in flight no longer needs the tensors' memory: every byte is written or
  * copied into the staging budget, and replicas to compare with other ranks' are read. Call it
  * before anything changes a tensor; without a save in flight it returns at once. PAWL_ETIMEOUT
- * names what it waited for; the memory is then still in use. PAWL_OK after a save that failed.
- */
+ * names what it waited for; the memory is then still in use. PAWL_OK after a save that failed. */
 PAWL_API pawl_status pawl_fence(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* 1: no save in flight needs the tensors' memory, so that pawl_fence has nothing to do; 0: one
  * does, or this is a forked child or a callback of the run. Copies nothing and never waits. */
 PAWL_API int pawl_fenced(const pawl_run *run);
 
-/* The same of single tensors, so that memory can be given back early: fenced[i] becomes 1 where no
- * save in flight needs the memory of the tensor names[i], else 0. A save has read one when its bytes
- * are written or copied, in an order of its own; where replicas are compared with other ranks', all
- * are needed until pawl_fenced. A name that the save does not have: 1. `count` names and bytes. */
+/* The same of `count` single tensors, whose memory can then be given back early: fenced[i] is 1
+ * where no save in flight needs the memory of names[i], else 0. A save reads them in an order of
+ * its own; where replicas are compared, all are needed until pawl_fenced. 1 for unknown names. */
 PAWL_API void pawl_fenced_tensors(const pawl_run *run, const char *const *names, size_t count,
                                   uint8_t *fenced);
 
-/*
- * How the last save went, by one monotonic clock. `total_s`: from the call of pawl_save until the
+/* How the last save went, by one monotonic clock. `total_s`: from the call of pawl_save until the
  * outcome was known: the manifest is durable, or the save failed, or, on ranks other than 0, rank 0
  * said so. busy_wait_s to commit_s are parts of it, in this order; the rest passes before the first
  * byte: a thread, room, a directory, a file, a full buffer. Events, `pawl ls` and `pawl top` have
- * the same numbers. The fence's pass meanwhile, in pawl_fence, and in pawl_save for `copied`.
- */
+ * the same numbers. The fence's pass meanwhile, in pawl_fence, and in pawl_save for `copied`. */
 typedef struct pawl_save_stats {
     size_t struct_size;          /* sizeof(pawl_save_stats) */
     int64_t step;                /* -1: no save was started yet */
@@ -246,12 +241,10 @@ typedef struct pawl_save_stats {
 PAWL_API pawl_status pawl_wait(pawl_run *run, double deadline_s, pawl_save_stats *stats,
                                pawl_error *err) PAWL_MUST_CHECK;
 
-/*
- * Collective, and never needed. Where the ranks come together anyway, after a training step, a
+/* Collective, and never needed. Where the ranks come together anyway, after a training step, a
  * gather tells rank 0 whose vote on the save in flight is in the storage, so that it reads the
  * vote even while listings are out of date; a broadcast tells all who did not come (PAWL_EPEER;
- * the save goes on). In one process, and with a group without callbacks, it does nothing.
- */
+ * the save goes on). In one process, and with a group without callbacks, it does nothing. */
 PAWL_API pawl_status pawl_meet(pawl_run *run, double deadline_s, pawl_error *err) PAWL_MUST_CHECK;
 
 /* Gives up the save in flight, on all ranks: nothing of it remains. pawl_wait then returns
