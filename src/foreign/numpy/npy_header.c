@@ -247,8 +247,10 @@ static bool is_other_type(span s, uint32_t *bytes) {
     return at > 1 && n <= UINT32_MAX;
 }
 
+/* Of a dtype the elements are put in order. */
 static void name_type(npy_header *h, char order, span name) {
-    snprintf(h->type, sizeof(h->type), "%s%.*s", order == '>' ? ">" : "", (int)name.n, name.text);
+    const char *shown = order == '>' && h->dtype == 0 ? ">" : "";
+    snprintf(h->type, sizeof(h->type), "%s%.*s", shown, (int)name.n, name.text);
 }
 
 static pawl_status take_descr(literal *l, npy_header *h, pawl_error *err) {
@@ -272,8 +274,7 @@ static pawl_status take_descr(literal *l, npy_header *h, pawl_error *err) {
         if (is(s, types[i].descr)) {
             h->dtype = types[i].dtype;
             if (types[i].type != NULL) {
-                name_type(h, h->dtype == 0 ? order : '\0',
-                          (span){.text = types[i].type, .n = strlen(types[i].type)});
+                name_type(h, order, (span){.text = types[i].type, .n = strlen(types[i].type)});
             }
             h->element_bytes = types[i].bytes;
             h->swap_bytes = order == '>' ? types[i].swapped : 1;

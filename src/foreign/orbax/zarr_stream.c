@@ -247,12 +247,14 @@ static pawl_status load_whole(array_file *f, uint64_t number, const zarr_input *
     return PAWL_OK;
 }
 
-/* What lies in memory by the elements' own strides; of two numbers in one, each is an element. */
-static strided as_strided(const zarr_array *z, const int64_t *extent, int64_t *strides,
-                          uint8_t *data) {
+/* The chunk in memory, by strides of its elements; where these are two numbers, each is one. */
+static strided as_strided(const array_file *f, const int64_t *extent, int64_t *strides) {
     static const int64_t zeros[PAWL_MAX_NDIM];
-    strided out = {
-        .dtype = z->dtype, .box = box_of(z->ndim, zeros, extent), .strides = strides, .data = data};
+    const zarr_array *z = &f->recipe->z;
+    strided out = {.dtype = z->dtype,
+                   .box = box_of(z->ndim, zeros, extent),
+                   .strides = strides,
+                   .data = f->whole};
     if (zarr_is_paired(z)) {
         out.box.extent[out.box.ndim] = 2;
         strides[out.box.ndim++] = z->element_bytes / 2;
@@ -274,7 +276,7 @@ static void copy_whole(const array_file *f, const chunk_cut *cut, uint64_t at, u
         strides[d] = stride;
         stride *= z->chunk[d];
     }
-    strided memory = as_strided(z, cut->extent, strides, f->whole);
+    strided memory = as_strided(f, cut->extent, strides);
     strided_gather(&memory, at, n, to);
 }
 
