@@ -123,7 +123,9 @@ pawl_status archive_keep_bytes(archive *a, const void *bytes, size_t n, archive_
 typedef struct archive_tensor {
     const char *name;
     pawl_dtype dtype;
-    const char *type; /* where dtype is 0: the name of what it has; values are not read then */
+    const char *type; /* where dtype is 0: the name of what it has; values are not read then. With a
+                         dtype: of two of these, the real part and the imaginary ("C128"). The entry
+                         has one more dimension, of 2; where it would have too many, it is listed */
     int ndim;
     const int64_t *shape;
     pawl_role role;             /* 0: PAWL_ROLE_MODEL */

@@ -170,16 +170,18 @@ static pawl_status copy_text(archive *a, const char *text, const char **out, paw
     return text == NULL || *out != NULL ? PAWL_OK : error_nomem(err, strlen(text) + 1);
 }
 
-static pawl_status copy_numbers(archive *a, const int64_t *numbers, int n, int64_t **out,
-                                pawl_error *err) {
-    size_t bytes = (size_t)n * sizeof(*numbers);
-    *out = arena_take(&a->base.memory, bytes > 0 ? bytes : 1, err);
+/* One of each dimension that the tensor has; `last` is that of the one that the entry has more. */
+static pawl_status copy_numbers(archive *a, const int64_t *numbers, const archive_tensor *t,
+                                int64_t last, int64_t **out, pawl_error *err) {
+    size_t bytes = (size_t)t->ndim * sizeof(*numbers);
+    *out = arena_take(&a->base.memory, bytes + sizeof(*numbers), err);
     if (*out == NULL) {
         return PAWL_ENOMEM;
     }
     if (bytes > 0) {
         memcpy(*out, numbers, bytes);
     }
+    (*out)[t->ndim] = last;
     return PAWL_OK;
 }
 
@@ -225,8 +227,8 @@ static pawl_status copy_parts(archive *a, const archive_tensor *t, record_entry 
         piece->box_offset = (int64_t *)zeros;    /* nobody writes to it, */
         piece->box_extent = (int64_t *)e->shape; /* nor to this */
         if (part->box_offset != NULL) {
-            TRY(copy_numbers(a, part->box_offset, t->ndim, &piece->box_offset, err));
-            TRY(copy_numbers(a, part->box_extent, t->ndim, &piece->box_extent, err));
+            TRY(copy_numbers(a, part->box_offset, t, 0, &piece->box_offset, err));
+            TRY(copy_numbers(a, part->box_extent, t, 2, &piece->box_extent, err));
         }
     }
     e->piece_count = t->part_count;
@@ -243,16 +245,18 @@ pawl_status archive_add_tensor(archive *a, const archive_tensor *t, pawl_error *
         error_found(err, "%d", t->ndim);
         return PAWL_EUNSUPPORTED;
     }
+    bool paired = t->type != NULL && t->dtype != 0 && t->ndim < PAWL_MAX_NDIM;
+    const char *listed_as = paired ? NULL : t->type;
     TRY(add_entry(a, &e, err));
     *e = (record_entry){.kind = PAWL_KIND_TENSOR,
                         .role = t->role != 0 ? t->role : PAWL_ROLE_MODEL,
-                        .dtype = t->type != NULL ? 0 : t->dtype,
-                        .ndim = t->ndim};
+                        .dtype = listed_as != NULL ? 0 : t->dtype,
+                        .ndim = t->ndim + paired};
     TRY(copy_text(a, t->name, &e->name, err));
-    TRY(copy_text(a, t->type, &e->type, err));
+    TRY(copy_text(a, listed_as, &e->type, err));
     TRY(copy_text(a, t->slot_of, &e->slot_of, err));
     TRY(copy_text(a, t->slot, &e->slot, err));
-    TRY(copy_numbers(a, t->shape, t->ndim, &shape, err));
+    TRY(copy_numbers(a, t->shape, t, 2, &shape, err));
     e->shape = shape;
     TRY(copy_parts(a, t, e, err));
     a->base.entries++;

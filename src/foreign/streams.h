@@ -22,6 +22,7 @@ typedef struct stream_layout {
     uint32_t element_bytes; /* 1, 2, 4, 8 or 16 */
     uint32_t swap_bytes;    /* of so many bytes each the order is reversed; 1: none is. A complex
                                number has two */
+    bool conjugated;        /* of each element, two floats, the second has the other sign */
     int ndim;
     const int64_t *shape;
     const int64_t *strides; /* elements [NULL: row-major]; 0 and negative ones are fine */

@@ -230,6 +230,13 @@ static void swap_elements(uint8_t *bytes, uint64_t n, uint32_t each) {
     }
 }
 
+/* The sign is the highest bit, which is last. */
+static void conjugate_elements(uint8_t *bytes, uint64_t n, uint32_t each) {
+    for (uint64_t end = each; end <= n; end += each) {
+        bytes[end - 1] ^= 0x80;
+    }
+}
+
 static pawl_status make_tile(strided_file *f, uint64_t at, pawl_error *err) {
     const stream_layout *l = f->layout;
     tile_box b;
@@ -247,6 +254,9 @@ static pawl_status make_tile(strided_file *f, uint64_t at, pawl_error *err) {
     f->tile_size = b.elements * l->element_bytes;
     if (l->swap_bytes > 1) {
         swap_elements(f->tile, f->tile_size, l->swap_bytes);
+    }
+    if (l->conjugated) {
+        conjugate_elements(f->tile, f->tile_size, l->element_bytes);
     }
     return PAWL_OK;
 }

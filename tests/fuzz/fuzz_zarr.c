@@ -16,7 +16,10 @@ static void check_array(const zarr_array *z) {
     FUZZ_CHECK(z->type[0] != '\0' && memchr(z->type, 0, sizeof z->type) != NULL);
     FUZZ_CHECK(z->element_bytes >= 1 && z->element_bytes <= sizeof z->fill);
     FUZZ_CHECK(z->element_bytes % z->swap_bytes == 0);
-    FUZZ_CHECK((int)z->dtype == 0 || pawl_dtype_bits(z->dtype) == (int)z->element_bytes * 8);
+    int paired = zarr_is_paired(z);
+    FUZZ_CHECK(!paired || z->ndim < PAWL_MAX_NDIM);
+    FUZZ_CHECK((int)z->dtype == 0 ||
+               pawl_dtype_bits(z->dtype) << paired == (int)z->element_bytes * 8);
     for (int d = 0; d < z->ndim; d++) {
         FUZZ_CHECK(z->shape[d] >= 0 && z->chunk[d] >= 1 && z->shard[d] >= 1);
         FUZZ_CHECK(z->grid[d] * z->shard[d] * (__int128)z->chunk[d] >= z->shape[d]);

@@ -24,11 +24,12 @@ static void gathering_free(gathering *g) {
     arena_free(&g->memory);
 }
 
-static pawl_status add_tensor(hdf5_file *f, const hdf5_elements *e, const char *type,
-                              const archive_part *parts, size_t count, pawl_error *err) {
+static pawl_status add_tensor(hdf5_file *f, const hdf5_elements *e, const archive_part *parts,
+                              size_t count, pawl_error *err) {
+    const hdf5_type *type = e->type;
     const archive_tensor tensor = {.name = e->name,
-                                   .dtype = type != NULL ? 0 : e->type->dtype,
-                                   .type = type,
+                                   .dtype = type->dtype,
+                                   .type = type->dtype == 0 || type->paired ? type->name : NULL,
                                    .ndim = e->space->ndim,
                                    .shape = e->space->shape,
                                    .role = e->role,
@@ -74,7 +75,7 @@ static pawl_status add_plain(hdf5_file *f, const hdf5_elements *e, const hdf5_la
         TRY(hdf5_add_stream(f, &spec, &part.stream, err));
         part.offset = 0;
     }
-    return add_tensor(f, e, NULL, &part, 1, err);
+    return add_tensor(f, e, &part, 1, err);
 }
 
 /* ---- chunks ---- */
@@ -253,7 +254,7 @@ static pawl_status add_chunked(hdf5_file *f, const hdf5_elements *e, const hdf5_
     } else if (status == PAWL_OK) {
         status = gather(&g, err);
         status = status == PAWL_OK ? make_stream(&g, err) : status;
-        status = status == PAWL_OK ? add_tensor(f, e, NULL, g.parts, g.count, err) : status;
+        status = status == PAWL_OK ? add_tensor(f, e, g.parts, g.count, err) : status;
     }
     gathering_free(&g);
     return status;
@@ -270,7 +271,7 @@ pawl_status hdf5_add_elements(hdf5_file *f, const hdf5_elements *e, const hdf5_l
         const archive_part part = {.stream = f->place.stream,
                                    .offset = there ? layout->at : 0,
                                    .bytes = there ? layout->bytes : 0};
-        return add_tensor(f, e, e->type->name, &part, 1, err);
+        return add_tensor(f, e, &part, 1, err);
     }
     return layout->chunked ? add_chunked(f, e, layout, bytes, err)
                            : add_plain(f, e, layout, bytes, err);

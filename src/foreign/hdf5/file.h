@@ -127,9 +127,10 @@ typedef struct hdf5_type {
     hdf5_class class;
     uint32_t bytes;                  /* of an element */
     pawl_dtype dtype;                /* 0: none */
+    bool paired;                     /* an element is two of dtype: complex128 */
     uint32_t swap;                   /* of so many bytes each the order is reversed; 1: none is */
     bool spaces;                     /* texts are padded with spaces, not zeros */
-    char name[FORMAT_MAX_TYPE_NAME]; /* where there is no dtype */
+    char name[FORMAT_MAX_TYPE_NAME]; /* where there is no dtype, or it is paired */
 } hdf5_type;
 
 pawl_status hdf5_type_read(hdf5_file *f, const hdf5_message *m, hdf5_type *out, pawl_error *err)

@@ -240,7 +240,7 @@ static pawl_status add_unread(const walk *w, const hdf5_elements *e, pawl_error 
     error_path(err, "%s", "");
     error_line(why, sizeof(why), err);
     *err = ERROR_INIT;
-    const char *was = type->dtype != 0 ? pawl_dtype_name(type->dtype) : type->name;
+    const char *was = type->dtype != 0 && !type->paired ? pawl_dtype_name(type->dtype) : type->name;
     unread.dtype = 0;
     (void)snprintf(unread.name, sizeof(unread.name), "unread %.20s", was);
     listed.type = &unread;

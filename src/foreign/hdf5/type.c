@@ -118,10 +118,9 @@ static pawl_status decode_float(cursor *c, const type_head *h, hdf5_type *out, p
 static void set_complex(const hdf5_type *part, hdf5_type *out) {
     out->class = HDF5_NUMBERS;
     out->swap = part->swap;
-    out->dtype = part->dtype == PAWL_F32 ? PAWL_C64 : 0;
-    if (out->dtype == 0) {
-        name_type(out, "C", out->bytes * 8 & 0xffff);
-    }
+    name_type(out, "C", out->bytes * 8 & 0xffff);
+    out->paired = part->dtype == PAWL_F64;
+    out->dtype = part->dtype == PAWL_F32 ? PAWL_C64 : out->paired ? PAWL_F64 : 0;
 }
 
 /* ---- types of other types ---- */

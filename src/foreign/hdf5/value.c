@@ -225,8 +225,9 @@ pawl_status hdf5_add_value(hdf5_file *f, hdf5_value *v, pawl_error *err) {
     if (e->type->dtype == 0) {
         return add_unread(f, e, err);
     }
-    bool one = e->space->ndim == 0 && (is_integer(e->type->dtype) || e->type->dtype == PAWL_BOOL ||
-                                       dtype_castable(e->type->dtype));
+    bool one = e->space->ndim == 0 && !e->type->paired &&
+               (is_integer(e->type->dtype) || e->type->dtype == PAWL_BOOL ||
+                dtype_castable(e->type->dtype));
     return one ? add_number(f, v, err) : add_numbers(f, v, err);
 }
 

@@ -149,7 +149,7 @@ pawl_status npy_add(archive *a, const char *name, const npy_header *h, const npy
     bool aligned = other || !recipe || part.offset % dtype_alignment(h->dtype) == 0;
     archive_tensor tensor = {.name = name,
                              .dtype = h->dtype,
-                             .type = other ? h->type : NULL,
+                             .type = h->type[0] != '\0' ? h->type : NULL,
                              .ndim = h->ndim,
                              .shape = h->shape,
                              .parts = &part,

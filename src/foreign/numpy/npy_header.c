@@ -212,12 +212,15 @@ static const struct {
     const char *type;
     uint32_t bytes, swapped; /* of each number in it */
 } types[] = {
-    {"b1", PAWL_BOOL, NULL, 1, 1},    {"i1", PAWL_I8, NULL, 1, 1},  {"u1", PAWL_U8, NULL, 1, 1},
-    {"i2", PAWL_I16, NULL, 2, 2},     {"u2", PAWL_U16, NULL, 2, 2}, {"i4", PAWL_I32, NULL, 4, 4},
-    {"u4", PAWL_U32, NULL, 4, 4},     {"i8", PAWL_I64, NULL, 8, 8}, {"u8", PAWL_U64, NULL, 8, 8},
-    {"f2", PAWL_F16, NULL, 2, 2},     {"f4", PAWL_F32, NULL, 4, 4}, {"f8", PAWL_F64, NULL, 8, 8},
-    {"c8", PAWL_C64, NULL, 8, 4},     {"c16", 0, "C128", 16, 8},    {"f12", 0, "F96", 12, 12},
-    {"f16", 0, "F128", 16, 16},       {"c24", 0, "C192", 24, 12},   {"c32", 0, "C256", 32, 16},
+    {"b1", PAWL_BOOL, NULL, 1, 1},    {"i1", PAWL_I8, NULL, 1, 1},
+    {"u1", PAWL_U8, NULL, 1, 1},      {"i2", PAWL_I16, NULL, 2, 2},
+    {"u2", PAWL_U16, NULL, 2, 2},     {"i4", PAWL_I32, NULL, 4, 4},
+    {"u4", PAWL_U32, NULL, 4, 4},     {"i8", PAWL_I64, NULL, 8, 8},
+    {"u8", PAWL_U64, NULL, 8, 8},     {"f2", PAWL_F16, NULL, 2, 2},
+    {"f4", PAWL_F32, NULL, 4, 4},     {"f8", PAWL_F64, NULL, 8, 8},
+    {"c8", PAWL_C64, NULL, 8, 4},     {"c16", PAWL_F64, "C128", 16, 8},
+    {"f12", 0, "F96", 12, 12},        {"f16", 0, "F128", 16, 16},
+    {"c24", 0, "C192", 24, 12},       {"c32", 0, "C256", 32, 16},
     {"f1", PAWL_F8_E5M2, NULL, 1, 1}, /* of ml_dtypes, whose others are V1 */
     {"O", 0, "OBJECT", 0, 1},
 };
@@ -244,8 +247,10 @@ static bool is_other_type(span s, uint32_t *bytes) {
     return at > 1 && n <= UINT32_MAX;
 }
 
+/* Of a dtype the elements are put in order. */
 static void name_type(npy_header *h, char order, span name) {
-    snprintf(h->type, sizeof(h->type), "%s%.*s", order == '>' ? ">" : "", (int)name.n, name.text);
+    const char *shown = order == '>' && h->dtype == 0 ? ">" : "";
+    snprintf(h->type, sizeof(h->type), "%s%.*s", shown, (int)name.n, name.text);
 }
 
 static pawl_status take_descr(literal *l, npy_header *h, pawl_error *err) {

@@ -12,7 +12,7 @@
 
 typedef struct npy_header {
     pawl_dtype dtype;                    /* 0: `type` says what it is */
-    char type[FORMAT_MAX_TYPE_NAME + 1]; /* "C128", "U5", "STRUCT"; "" where there is a dtype */
+    char type[FORMAT_MAX_TYPE_NAME + 1]; /* "U5", "STRUCT"; "C128", of two dtype; else "" */
     uint32_t element_bytes;              /* 0: not known */
     uint32_t swap_bytes;                 /* of so many bytes each the order is reversed; 1: none */
     bool column_major;

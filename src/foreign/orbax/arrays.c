@@ -406,6 +406,7 @@ static pawl_status add_tensor(adding *n, pawl_error *err) {
     }
     const archive_tensor tensor = {.name = n->name,
                                    .dtype = z->dtype,
+                                   .type = zarr_is_paired(z) ? z->type : NULL,
                                    .ndim = z->ndim,
                                    .shape = z->shape,
                                    .parts = n->parts,

@@ -27,7 +27,7 @@ typedef struct zarr_array {
     int ndim;
     int64_t shape[PAWL_MAX_NDIM];
     int64_t chunk[PAWL_MAX_NDIM]; /* that is decoded: of a sharded array, one within a shard */
-    pawl_dtype dtype;             /* 0: */
+    pawl_dtype dtype;             /* 0: `type` alone says what it is */
     char type[FORMAT_MAX_TYPE_NAME + 1];
     uint32_t element_bytes, swap_bytes; /* as in stream_layout; swapped or not */
     zarr_codecs codecs;
@@ -61,6 +61,8 @@ void zarr_set_type(zarr_array *z, pawl_dtype dtype, const char *type, uint32_t e
                    uint32_t swap_bytes);
 /* "bfloat16", "float8_e4m3fn", ...; false where the name is not known. */
 bool zarr_find_type(json_span name, zarr_array *z);
+/* Is an element two of its dtype, as of complex128? */
+bool zarr_is_paired(const zarr_array *z);
 /* A list of numbers; *n is how many. */
 pawl_status zarr_read_shape(json_reader *r, int64_t shape[PAWL_MAX_NDIM], int *n, pawl_error *err)
     PAWL_MUST_CHECK;

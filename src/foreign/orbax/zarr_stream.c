@@ -247,10 +247,24 @@ static pawl_status load_whole(array_file *f, uint64_t number, const zarr_input *
     return PAWL_OK;
 }
 
+/* The chunk in memory, by strides of its elements; where these are two numbers, each is one. */
+static strided as_strided(const array_file *f, const int64_t *extent, int64_t *strides) {
+    static const int64_t zeros[PAWL_MAX_NDIM];
+    const zarr_array *z = &f->recipe->z;
+    strided out = {.dtype = z->dtype,
+                   .box = box_of(z->ndim, zeros, extent),
+                   .strides = strides,
+                   .data = f->whole};
+    if (zarr_is_paired(z)) {
+        out.box.extent[out.box.ndim] = 2;
+        strides[out.box.ndim++] = z->element_bytes / 2;
+    }
+    return out;
+}
+
 static void copy_whole(const array_file *f, const chunk_cut *cut, uint64_t at, uint8_t *to,
                        size_t n) {
     const zarr_array *z = &f->recipe->z;
-    static const int64_t zeros[PAWL_MAX_NDIM];
     int64_t strides[PAWL_MAX_NDIM];
     int64_t stride = z->element_bytes;
     if (!z->codecs.ordered && cut->bytes == z->chunk_bytes) {
@@ -262,10 +276,7 @@ static void copy_whole(const array_file *f, const chunk_cut *cut, uint64_t at, u
         strides[d] = stride;
         stride *= z->chunk[d];
     }
-    strided memory = {.dtype = z->dtype,
-                      .box = box_of(z->ndim, zeros, cut->extent),
-                      .strides = strides,
-                      .data = f->whole};
+    strided memory = as_strided(f, cut->extent, strides);
     strided_gather(&memory, at, n, to);
 }
 

@@ -8,7 +8,7 @@
 
 typedef struct named_type {
     const char *name;
-    const char *type; /* where there is no dtype */
+    const char *type; /* where there is no dtype, or there are two of it in an element */
     pawl_dtype dtype;
     uint8_t bytes, swap; /* of an element; of what is in another order where it is big-endian */
 } named_type;
@@ -28,7 +28,7 @@ static const named_type types[] = {
     {"float32", NULL, PAWL_F32, 4, 4},
     {"float64", NULL, PAWL_F64, 8, 8},
     {"complex64", NULL, PAWL_C64, 8, 4},
-    {"complex128", "C128", 0, 16, 8},
+    {"complex128", "C128", PAWL_F64, 16, 8},
     {"float8_e5m2", NULL, PAWL_F8_E5M2, 1, 1},
     {"float8_e4m3fn", NULL, PAWL_F8_E4M3, 1, 1},
     {"float8_e8m0fnu", NULL, PAWL_F8_E8M0, 1, 1},
@@ -51,6 +51,10 @@ void zarr_set_type(zarr_array *z, pawl_dtype dtype, const char *type, uint32_t e
     z->element_bytes = element_bytes;
     z->swap_bytes = swap_bytes;
     snprintf(z->type, sizeof(z->type), "%s", type != NULL ? type : pawl_dtype_name(dtype));
+}
+
+bool zarr_is_paired(const zarr_array *z) {
+    return z->dtype == PAWL_F64 && z->element_bytes == 16;
 }
 
 bool zarr_find_type(json_span name, zarr_array *z) {
@@ -186,7 +190,9 @@ static bool fill_integer(json_span text, uint32_t bytes, bool is_signed, uint8_t
     return true;
 }
 
-static bool fill_complex(json_span text, uint8_t *out) {
+/* Two of the type. */
+static bool fill_complex(json_span text, pawl_dtype dtype, uint8_t *out) {
+    uint32_t each = (uint32_t)pawl_dtype_bits(dtype) / 8;
     json_reader r = json_reader_of(text.text, text.n);
     bool more = false;
     json_span part;
@@ -194,10 +200,10 @@ static bool fill_complex(json_span text, uint8_t *out) {
     if (json_enter(&r, '[') != PAWL_OK) {
         return false;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++, out += each) {
         if (json_element(&r, &more) != PAWL_OK || !more || json_skip(&r, &part) != PAWL_OK ||
-            !(fill_bits(part, 4, out + 4 * (size_t)i) ||
-              (parse_number(part, &value) && fill_float(PAWL_F32, value, out + 4 * (size_t)i)))) {
+            !(fill_bits(part, each, out) ||
+              (parse_number(part, &value) && fill_float(dtype, value, out)))) {
             return false;
         }
     }
@@ -209,6 +215,10 @@ void zarr_set_fill(zarr_array *z, json_span value) {
     memset(z->fill, 0, sizeof(z->fill));
     if (value.text == NULL || (value.n == 4 && memcmp(value.text, "null", 4) == 0)) {
         z->filled = true;
+        return;
+    }
+    if (zarr_is_paired(z)) {
+        z->filled = fill_complex(value, z->dtype, z->fill);
         return;
     }
     switch (z->dtype) {
@@ -229,7 +239,7 @@ void zarr_set_fill(zarr_array *z, json_span value) {
         z->filled = fill_integer(value, z->element_bytes, false, z->fill);
         return;
     case PAWL_C64:
-        z->filled = fill_complex(value, z->fill);
+        z->filled = fill_complex(value, PAWL_F32, z->fill);
         return;
     default:
         z->filled = dtype_valid(z->dtype) &&
@@ -283,6 +293,9 @@ static pawl_status find_grid(zarr_array *z, pawl_error *err) {
 
 pawl_status zarr_finish(zarr_array *z, pawl_error *err) {
     TRY(check_chunk(z, err));
+    if (zarr_is_paired(z) && z->ndim == PAWL_MAX_NDIM) {
+        z->dtype = 0; /* it would have one dimension too many */
+    }
     z->codecs.ordered = !is_row_major(&z->codecs, z->ndim);
     z->codecs.swapped = z->codecs.swapped && z->swap_bytes > 1;
     z->chunk_bytes = z->element_bytes;

@@ -15,7 +15,7 @@
 
 typedef struct tensor_type {
     pawl_dtype dtype;
-    const char *type; /* where that is 0 */
+    const char *type; /* where that is 0, or there are two of it in an element */
     uint32_t bytes;   /* of an element; 0: it has no fixed size */
     uint32_t swap;    /* bytes that are in order together */
 } tensor_type;
@@ -30,7 +30,7 @@ static const tensor_type types[] = {
     [11] = {0, "QINT8", 1, 1},          [12] = {0, "QUINT8", 1, 1},
     [13] = {0, "QINT32", 4, 4},         [14] = {PAWL_BF16, NULL, 2, 2},
     [15] = {0, "QINT16", 2, 2},         [16] = {0, "QUINT16", 2, 2},
-    [17] = {PAWL_U16, NULL, 2, 2},      [18] = {0, "C128", 16, 8},
+    [17] = {PAWL_U16, NULL, 2, 2},      [18] = {PAWL_F64, "C128", 16, 8},
     [19] = {PAWL_F16, NULL, 2, 2},      [20] = {0, "RESOURCE", 0, 1},
     [21] = {0, "VARIANT", 0, 1},        [22] = {PAWL_U32, NULL, 4, 4},
     [23] = {PAWL_U64, NULL, 8, 8},      [24] = {PAWL_F8_E5M2, NULL, 1, 1},

@@ -113,17 +113,17 @@ static pawl_dtype dtype_of(const numpy_type *t) {
         uint32_t bytes;
         pawl_dtype dtype;
     } all[] = {
-        {'b', 1, PAWL_BOOL}, {'i', 1, PAWL_I8},  {'i', 2, PAWL_I16}, {'i', 4, PAWL_I32},
-        {'i', 8, PAWL_I64},  {'u', 1, PAWL_U8},  {'u', 2, PAWL_U16}, {'u', 4, PAWL_U32},
-        {'u', 8, PAWL_U64},  {'f', 2, PAWL_F16}, {'f', 4, PAWL_F32}, {'f', 8, PAWL_F64},
-        {'c', 8, PAWL_C64},
+        {'b', 1, PAWL_BOOL}, {'i', 1, PAWL_I8},   {'i', 2, PAWL_I16}, {'i', 4, PAWL_I32},
+        {'i', 8, PAWL_I64},  {'u', 1, PAWL_U8},   {'u', 2, PAWL_U16}, {'u', 4, PAWL_U32},
+        {'u', 8, PAWL_U64},  {'f', 2, PAWL_F16},  {'f', 4, PAWL_F32}, {'f', 8, PAWL_F64},
+        {'c', 8, PAWL_C64},  {'c', 16, PAWL_F64}, /* two of them */
     };
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++) {
         if (all[i].kind == t->kind && all[i].bytes == t->bytes) {
             return all[i].dtype;
         }
     }
-    return 0; /* C128 */
+    return 0; /* none that take_type takes */
 }
 
 static bool fits(const array *a, size_t bytes) {
@@ -177,7 +177,7 @@ pawl_status numpy_add_array(archive *a, const char *name, const pickle_node *nod
     TRY(archive_keep_bytes(a, bytes->data, bytes->size, &part, err));
     const archive_tensor tensor = {.name = name,
                                    .dtype = dtype_of(&found.type),
-                                   .type = dtype_of(&found.type) == 0 ? "C128" : NULL,
+                                   .type = found.type.bytes == 16 ? "C128" : NULL,
                                    .ndim = found.ndim,
                                    .shape = found.shape,
                                    .parts = &part,

@@ -41,6 +41,7 @@ pawl_status torch_add_object(const torch_source *s, const pickle_node *root, con
                              pawl_error *err) PAWL_MUST_CHECK;
 /* A tensor that is to be assembled with others. */
 typedef struct torch_tensor {
+    bool conjugated; /* once it is read: before torch_place_tensor */
     const struct torch_type *type;
     int ndim;
     int64_t shape[PAWL_MAX_NDIM];

@@ -127,9 +127,12 @@ static bool count_bytes(const torch_tensor *t, uint64_t *out) {
     return true;
 }
 
+static bool is_complex(const torch_type *type) {
+    return type->name[0] == 'c';
+}
+
 static uint32_t swap_bytes_of(const torch_type *type, bool swapped) {
-    bool complex = type->name[0] == 'c';
-    return !swapped ? 1 : complex ? type->bytes / 2 : type->bytes;
+    return !swapped ? 1 : is_complex(type) ? type->bytes / 2 : type->bytes;
 }
 
 /* Where it lies as pawl reads it, it is read in place. */
@@ -157,7 +160,7 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
         error_found(err, "%llu bytes", (unsigned long long)storage->bytes);
         return PAWL_EDAMAGED;
     }
-    if (dense && !swap) {
+    if (dense && !swap && !t->conjugated) {
         t->part.offset += begin;
         return PAWL_OK;
     }
@@ -165,6 +168,7 @@ pawl_status torch_place_tensor(archive *a, const torch_storage *storage, int64_t
                                   .offset = storage->offset + begin,
                                   .element_bytes = t->type->bytes,
                                   .swap_bytes = swap_bytes_of(t->type, swap),
+                                  .conjugated = t->conjugated,
                                   .ndim = t->ndim,
                                   .shape = t->shape,
                                   .strides = strides};
@@ -179,17 +183,22 @@ static bool is_set(const pickle_node *metadata, const char *key) {
     return value != NULL && value->kind == PICKLE_BOOL && value->truth;
 }
 
-/* Views that PyTorch makes lazily: the storage has what they are of. */
+/* Views that PyTorch makes lazily: the storage has what they are of. *listed: as what it is listed
+ * then; NULL: it is read. */
 static pawl_status take_changes(const pickle_node *node, const pickle_node *metadata,
-                                torch_tensor *t, pawl_error *err) {
+                                torch_tensor *t, const torch_type **listed, pawl_error *err) {
+    *listed = NULL;
     if (metadata == NULL || metadata->kind != PICKLE_DICT) {
         return PAWL_OK;
     }
     if (metadata->items.count / 2 > FOREIGN_MAX_PICKLE_ATTRIBUTES) {
         return bad_tensor(node, "too much is noted of it", err);
     }
-    if (is_set(metadata, "conj") || is_set(metadata, "neg")) {
-        t->type = torch_type_changed(t->type, is_set(metadata, "conj"));
+    bool conjugate = is_set(metadata, "conj");
+    bool negate = is_set(metadata, "neg");
+    t->conjugated = conjugate && !negate && is_complex(t->type) && t->type->dtype != 0;
+    if (!t->conjugated && (conjugate || negate)) {
+        *listed = torch_type_changed(t->type, conjugate);
     }
     return PAWL_OK;
 }
@@ -216,8 +225,12 @@ static pawl_status take_rebuilt(const torch_source *s, const pickle_node *node,
         stride_count != out->ndim) {
         return bad_tensor(node, "it has no size and strides, or too many dimensions", err);
     }
+    const pickle_node *metadata = argument(arguments, type_at > 0 ? type_at + 1 : 6);
+    const torch_type *listed;
+    TRY(take_changes(node, metadata, out, &listed, err));
     TRY(torch_place_tensor(s->a, &storage, offset->integer, strides, out, err));
-    return take_changes(node, argument(arguments, type_at > 0 ? type_at + 1 : 6), out, err);
+    out->type = listed != NULL ? listed : out->type;
+    return PAWL_OK;
 }
 
 /* What _rebuild_parameter and _rebuild_from_type_v2 wrap; NULL: it is no tensor. */

@@ -25,7 +25,7 @@ static const torch_type types[] = {
     {"int64", "LongStorage", NULL, PAWL_I64, 8},
     {"uint64", NULL, NULL, PAWL_U64, 8},
     {"complex32", NULL, "C32", 0, 4},
-    {"complex128", "ComplexDoubleStorage", "C128", 0, 16},
+    {"complex128", "ComplexDoubleStorage", "C128", PAWL_F64, 16},
     {"float4_e2m1fn_x2", NULL, "F4_X2", 0, 1},
     {"qint8", "QInt8Storage", "QINT8", 0, 1},
     {"quint8", "QUInt8Storage", "QUINT8", 0, 1},
@@ -34,7 +34,7 @@ static const torch_type types[] = {
     {"quint2x4", "QUInt2x4Storage", "QUINT2X4", 0, 1},
 };
 
-/* What a tensor has that is to be changed once more when it is read. */
+/* What a tensor has that is to be changed once more when it is read, and is not. */
 static const torch_type conjugated[] = {
     {"complex32", NULL, "C32_CONJ", 0, 4},
     {"complex64", NULL, "C64_CONJ", 0, 8},
@@ -44,7 +44,7 @@ static const torch_type negated = {"", NULL, "NEGATED", 0, 1};
 
 const torch_type *torch_type_of(pawl_dtype dtype) {
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++) {
-        if (types[i].dtype == dtype && dtype != 0) {
+        if (types[i].dtype == dtype && types[i].type == NULL) {
             return &types[i];
         }
     }

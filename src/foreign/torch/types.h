@@ -8,7 +8,8 @@
 typedef struct torch_type {
     const char *name;    /* of torch.<name> */
     const char *storage; /* of torch.<storage>; NULL: an untyped one, of newer types */
-    const char *type;    /* what it is called, where dtype is 0: none of pawl's */
+    const char *type;    /* what it is called, where dtype is 0: none of pawl's; or where an
+                            element is two of it (archive_tensor.type) */
     pawl_dtype dtype;
     uint32_t bytes; /* of an element */
 } torch_type;

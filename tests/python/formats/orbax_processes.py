@@ -19,7 +19,7 @@ jax.config.update("jax_enable_x64", True)
 
 #: Of all processes together.
 DEVICES = 8
-TYPES = [name for name in support.NAMES if hasattr(jnp, name) or name == "bool"]
+TYPES = [name for name in (*support.NAMES, "complex128") if hasattr(jnp, name) or name == "bool"]
 #: What the arrays are sharded by, on 4 x 2 devices, and their shapes, which must be multiples of the devices.
 PLACES = {
     "both": ((12, 6), ("x", "y")),

@@ -6,7 +6,7 @@ import itertools
 import h5py
 import numpy as np
 import support
-from support import PLAIN, SHAPES, made
+from support import READ, SHAPES, made
 
 import pawl
 
@@ -21,7 +21,6 @@ FILTERS = {
 }
 #: dtype of h5py, and what pawl calls it, which it does not read.
 UNREAD = [
-    (np.dtype("<c16"), "C128"),
     (np.dtype("S5"), "STRING5"),
     (np.dtype([("a", "<f4"), ("b", "<i2")]), "COMPOUND6"),
     (np.dtype("V3"), "OPAQUE3"),
@@ -58,7 +57,7 @@ class Datasets(WithH5py):
         for version, shape in itertools.product(VERSIONS, SHAPES):
             path = self.directory / f"d{self.files}.h5"
             with h5py.File(path, "w", libver=version) as file:
-                for dtype, byteorder in itertools.product(PLAIN, "<>"):
+                for dtype, byteorder in itertools.product(READ, "<>"):
                     array = made(dtype, shape, self.files)
                     array = array.astype(array.dtype.newbyteorder(byteorder))
                     file[f"contiguous/{dtype}/{byteorder}"] = array
@@ -144,7 +143,7 @@ class Datasets(WithH5py):
             if newest:
                 access.set_libver_bounds(h5py.h5f.LIBVER_LATEST, h5py.h5f.LIBVER_LATEST)
             with h5py.File(h5py.h5f.create(str(path).encode(), h5py.h5f.ACC_TRUNC, properties, access)) as file:
-                for i, dtype in enumerate(PLAIN):
+                for i, dtype in enumerate(READ):
                     file[f"group/{dtype}"] = made(dtype, (3, 5), i)
                 for filters, options in FILTERS.items():
                     for limit, most in (("fixed", None), ("one", (None, 9)), ("all", (None, None))):
@@ -195,6 +194,7 @@ class Groups(WithH5py):
             "flag": np.bool_(True),
         }
         arrays = {"ints": np.arange(5), "matrix": made("float32", (3, 4)), "back": np.arange(4, dtype=">u2")}
+        arrays |= {"complex": made("complex128", (2,)), "z": made("complex128", ())}
         for version, many in itertools.product(VERSIONS, (0, 5, 20, 300)):
             path = self.directory / f"a{self.files}.h5"
             with h5py.File(path, "w", libver=version) as file:

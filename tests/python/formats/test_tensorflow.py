@@ -15,7 +15,7 @@ import pawl
 #: Those of pawl's types that TensorFlow has.
 TYPES = [name for name in NAMES if hasattr(tf, name) or hasattr(tf.dtypes.experimental, name)]
 #: Others: what TensorFlow calls them, and what pawl does.
-UNREAD = [("complex128", "C128"), ("int4", "INT4"), ("uint4", "UINT4")]
+UNREAD = [("int4", "INT4"), ("uint4", "UINT4")]
 #: Where a tensor is cut: lengths of its parts in the dimension.
 CUTS = [(0, (1, 5)), (0, (2, 2, 2)), (1, (4, 1)), (1, (1, 1, 1, 1, 1)), (2, (2, 2))]
 
@@ -70,7 +70,7 @@ class WithTensorFlow(support.InDirectory):
 
 class Bundles(WithTensorFlow):
     def test_every_type_and_shape(self):
-        for dtype, (i, shape) in itertools.product(TYPES, enumerate(SHAPES)):
+        for dtype, (i, shape) in itertools.product((*TYPES, "complex128"), enumerate(SHAPES)):
             with self.subTest(dtype=dtype, shape=shape):
                 prefix = self.directory / f"a{self.files}"
                 save(prefix, {"w": tf.constant(made(dtype, shape, i))})
@@ -81,7 +81,7 @@ class Bundles(WithTensorFlow):
         for count in (1, 10, 1000):
             tensors = {
                 f"scope/{'n' * (i % 90)}/{i}:{dtype}%/x": tf.constant(made(dtype, SHAPES[i % len(SHAPES)], i))
-                for i, dtype in zip(range(count), itertools.cycle(TYPES), strict=False)
+                for i, dtype in zip(range(count), itertools.cycle((*TYPES, "complex128")), strict=False)
             }
             save(self.directory / f"k{count}", tensors)
             self.assertEqual(len(self.assert_checkpoint(self.directory / f"k{count}")), count)
@@ -96,6 +96,14 @@ class Bundles(WithTensorFlow):
                     self.assert_tensor(checkpoint, "b", np.ones(2, np.float32))
                 self.files += 1
 
+    def test_complex128_in_a_state(self):
+        array, empty = made("complex128", (3, 5)), np.zeros((0, 2), np.complex128)
+        save(self.directory / "c", {"w": tf.constant(array), "e": tf.constant(empty)})
+        restored = np.zeros_like(array)
+        with pawl.open(self.directory / "c") as checkpoint:
+            checkpoint.restore(pawl.State({"w": restored, "e": empty}))
+        self.assertEqual(restored.tobytes(), array.tobytes())
+
     def test_texts(self):
         cases = [b"", b"text", "\u00e4".encode(), b"\xff\0", b"x" * (1 << 20), b"y" * ((1 << 20) + 1)]
         arrays = [np.asarray(each, object) for each in cases]
@@ -109,7 +117,7 @@ class Bundles(WithTensorFlow):
 
     def test_slices_in_many_files(self):
         for dtype, (dimension, lengths), apart in itertools.product(
-            ("float32", "bfloat16", "bool", "complex64"), CUTS, (False, True)
+            ("float32", "bfloat16", "bool", "complex64", "complex128"), CUTS, (False, True)
         ):
             array = made(dtype, (6, 5, 4), self.files)
             parts = list(slices(array, dimension, lengths))

@@ -2,6 +2,7 @@
 /* Tensor bundles of TensorFlow: keys of slices, compressed blocks, an index that pawl wrote, whole
  * and damaged (R14), and slices that are put together. */
 #include "unit/foreign/made.h"
+#include "unit/foreign/made_archive.h"
 
 #include "foreign/tensorflow/names.h"
 #include "foreign/tensorflow/read.h"
@@ -85,8 +86,8 @@ static pawl_status append(void *context, const void *data, size_t n, pawl_error 
     return buffer_append(context, data, n, err);
 }
 
-static void begin_index(made_index *m) {
-    static const uint8_t header[] = {0x08, 0x01, 0x1a, 0x02, 0x08, 0x01};
+static void begin_index(made_index *m, bool big) {
+    const uint8_t header[] = {0x08, 0x01, 0x10, big, 0x1a, 0x02, 0x08, 0x01};
     struct pawl_error err = ERROR_INIT;
     *m = (made_index){.writer = NULL};
     const byte_sink sink = {.context = &m->bytes, .write = append};
@@ -136,7 +137,7 @@ static void make_sliced(made_index *m, store *s) {
     static const uint8_t scalar[] = {0x08, 6, 0x12, 0, 0x20, 15, 0x28, 1};
     static const char kernel[] = "net/k..1/.ATTRIBUTES/VARIABLE_VALUE";
     static const char slot[] = "net/k..1/.OPTIMIZER_SLOT/opt/m/.ATTRIBUTES/VARIABLE_VALUE";
-    begin_index(m);
+    begin_index(m, false);
     add_record(m, first, sizeof(first), slice_at_8, sizeof(slice_at_8));
     add_record(m, second, sizeof(second), slice_at_2, sizeof(slice_at_2));
     add_record(m, kernel, strlen(kernel), scalar, sizeof(scalar));
@@ -172,6 +173,42 @@ static void test_slices_and_slots(void **state) {
     assert_string_equal(e.slot, "m");
     source_destroy(w);
     buffer_free(&m.bytes);
+}
+
+/* Of complex128 two numbers of F64 are in an element, also in slices, and in another order. */
+static void test_pairs_of_f64(void **state) {
+    static const uint8_t first[] = {0x00, 'w', 0x00, 0x01, 0x01, 0x01, 0x80, 0x81};
+    static const uint8_t second[] = {0x00, 'w', 0x00, 0x01, 0x01, 0x01, 0x81, 0x81};
+    static const uint8_t at_16[] = {0x08, 18, 0x12, 4, 0x12, 2, 0x08, 1, 0x20, 16, 0x28, 16};
+    static const uint8_t at_0[] = {0x08, 18, 0x12, 4, 0x12, 2, 0x08, 1, 0x28, 16};
+    static const uint8_t whole[] = {0x08, 18, 0x12, 4, 0x12, 2, 0x08, 2, 0x3a, 6, 0x0a, 4,
+                                    0x08, 0,  0x10, 1, 0x3a, 6, 0x0a, 4, 0x08, 1, 0x10, 1};
+    static const uint8_t scalar[] = {0x08, 18, 0x12, 0, 0x20, 16, 0x28, 16};
+    static const double numbers[] = {1, 2, 3, 4};
+    static const uint8_t swapped[] = {0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0x40, 0,    0, 0, 0, 0, 0, 0,
+                                      0x40, 0x08, 0, 0, 0, 0, 0, 0, 0x40, 0x10, 0, 0, 0, 0, 0, 0};
+    for (int big = 0; big < 2; big++) {
+        made_index m;
+        struct source *w;
+        struct pawl_error err;
+        put_anew(*state, "b.data-00000-of-00001", big ? swapped : (const void *)numbers, 32);
+        begin_index(&m, big);
+        add_record(&m, first, sizeof(first), at_16, sizeof(at_16));
+        add_record(&m, second, sizeof(second), at_0, sizeof(at_0));
+        add_record(&m, "s", 1, scalar, sizeof(scalar));
+        add_record(&m, "w", 1, whole, sizeof(whole));
+        end_index(&m, *state);
+        assert_ok(open_made(*state, "b.index", &w, &err), &err);
+        made_compare(w, "s", numbers + 2, 16, __FILE__, __LINE__);
+        made_compare(w, "w", ((const double[]){3, 4, 1, 2}), 32, __FILE__, __LINE__);
+        const record_entry e = made_find(w, "w");
+        assert_int_equal(e.dtype, PAWL_F64);
+        assert_int_equal(e.ndim, 2);
+        assert_int_equal(e.pieces[1].box_offset[1], 0);
+        assert_int_equal(e.pieces[1].box_extent[1], 2);
+        source_destroy(w);
+        buffer_free(&m.bytes);
+    }
 }
 
 static void test_r14_an_index_that_is_damaged(void **state) {
@@ -227,7 +264,7 @@ static void make_graph(made_index *m, store *s, bool wrong) {
     assert_ok(buffer_append(&data, nodes, sizeof(nodes), &err), &err);
     data.data[6 + 5] = wrong ? 9 : 1; /* the number of the object */
     put_anew(s, "b.data-00000-of-00001", data.data, data.size);
-    begin_index(m);
+    begin_index(m, false);
     add_record(m, "_CHECKPOINTABLE_OBJECT_GRAPH", 28, record_of_graph, sizeof(record_of_graph));
     add_record(m, "k", 1, record_of_variable, sizeof(record_of_variable));
     end_index(m, s);
@@ -287,6 +324,7 @@ int main(void) {
         cmocka_unit_test(test_blocks_that_snappy_compressed),
         cmocka_unit_test(test_r14_blocks_that_say_more_than_there_can_be),
         cmocka_unit_test_setup_teardown(test_slices_and_slots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pairs_of_f64, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_an_index_that_is_damaged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r14_a_file_that_is_missing_or_cut_off, set_up,
                                         tear_down),

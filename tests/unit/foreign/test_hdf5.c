@@ -22,7 +22,7 @@ static struct source *open_sample(store *s, const char *name) {
 
 static void check_numbers(struct source *w) {
     static const float f32[] = {0, 1, 2, 3, 4, 5}, scalar[] = {2.5f}, c64[] = {1, 2, 3, -4};
-    static const double f64[] = {0, 1, 2, 3};
+    static const double f64[] = {0, 1, 2, 3}, c128[] = {1, 2};
     static const int8_t i8[] = {-1, 2};
     static const uint8_t truth[] = {1, 0, 1};
     static const int64_t x[] = {0, 1, 2};
@@ -34,7 +34,8 @@ static void check_numbers(struct source *w) {
     assert_tensor(w, "bool", truth);
     assert_entry(w, "c64", "C64 [2] 1 parts");
     assert_tensor(w, "c64", c64);
-    assert_entry(w, "c128", "C128 [1] 1 parts");
+    assert_entry(w, "c128", "F64 [1, 2] 1 parts");
+    assert_tensor(w, "c128", c128);
     assert_entry(w, "scalar", "F32 [] 1 parts");
     assert_tensor(w, "scalar", scalar);
     assert_entry(w, "empty", "F32 [0, 3] 1 parts");

@@ -47,7 +47,7 @@ static void assert_entry(struct source *s, const char *name, const char *type, c
     bool found;
     store_file *file;
     uint8_t read[1024];
-    char shape[64], text[128];
+    char shape[128], text[160];
     assert_ok(s->ops->find(s, name, &memory, &e, &found, &err), &err);
     assert_true(found && e.piece_count == 1);
     snprintf(text, sizeof(text), "%s %s", record_entry_type(&e),
@@ -62,6 +62,9 @@ static void assert_entry(struct source *s, const char *name, const char *type, c
 }
 
 /* ---- headers ---- */
+
+#define ONES_9  ", 1, 1, 1, 1, 1, 1, 1, 1, 1"
+#define ONES_29 ONES_9 ONES_9 ONES_9 ", 1, 1"
 
 static void test_types_and_orders(void **state) {
     static const uint8_t in[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -78,7 +81,8 @@ static void test_types_and_orders(void **state) {
         {"'>u8'", "U64 [2]", {8, 7, 6, 5, 4, 3, 2, 1, 16, 15, 14, 13, 12, 11, 10, 9}},
         {"'<c8'", "C64 [2]", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
         {"'>c8'", "C64 [2]", {4, 3, 2, 1, 8, 7, 6, 5, 12, 11, 10, 9, 16, 15, 14, 13}},
-        {"'<c16'", "C128 [1]", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
+        {"'<c16'", "F64 [1, 2]", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
+        {"'>c16'", "F64 [1, 2]", {8, 7, 6, 5, 4, 3, 2, 1, 16, 15, 14, 13, 12, 11, 10, 9}},
         {"'<f1'", "F8_E5M2 [16]", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
         {"'<W4'", "W4 [4]", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
         {"'|V2'", "V2 [8]", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
@@ -105,6 +109,35 @@ static void test_types_and_orders(void **state) {
             assert_entry(s, "x.y", cases[i].type, cases[i].out, sizeof(in));
             source_destroy(s);
         }
+    }
+}
+
+/* Of complex128 two numbers of F64 are in an element. */
+static void test_pairs_of_f64(void **state) {
+    static const double in[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    static const double turned[] = {1, 2, 5, 6, 3, 4, 7, 8};
+    static const struct {
+        const char *order, *shape, *type;
+        const double *out;
+        size_t n;
+    } cases[] = {
+        {"False", "()", "F64 [2]", in, 2},
+        {"True", "(0, 3)", "F64 [0, 3, 2]", in, 0},
+        {"True", "(2, 2)", "F64 [2, 2, 2]", turned, 8},
+        {"True", "(2, 2" ONES_29 ")", "F64 [2, 2" ONES_29 ", 2]", turned, 8},
+        {"True", "(2, 2" ONES_29 ", 1)", "C128 [2, 2" ONES_29 ", 1]", turned, 8},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        CLEANUP(buffer_free) buffer file = {0};
+        struct pawl_error err;
+        struct source *s;
+        char text[512];
+        snprintf(text, sizeof(text), "{'descr': '<c16', 'fortran_order': %s, 'shape': %s}",
+                 cases[i].order, cases[i].shape);
+        make_npy(&file, 1, text, in, cases[i].n * sizeof(*in));
+        assert_ok(open_file(*state, "a.npy", &file, &s, &err), &err);
+        assert_entry(s, "a", cases[i].type, cases[i].out, cases[i].n * sizeof(*in));
+        source_destroy(s);
     }
 }
 
@@ -379,15 +412,11 @@ static void test_every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_MEMORY(test_types_and_orders),
-        IN_MEMORY(test_shapes_of_both_orders),
-        IN_MEMORY(test_r14_hostile_headers),
-        IN_MEMORY(test_r14_hostile_beginnings),
-        IN_MEMORY(test_members_stored_and_deflated),
-        IN_MEMORY(test_what_verify_finds),
-        IN_MEMORY(test_r14_hostile_members),
-        IN_MEMORY(test_a_large_matrix_is_in_parts),
-        IN_MEMORY(test_every_allocation_may_fail),
+        IN_MEMORY(test_types_and_orders),           IN_MEMORY(test_pairs_of_f64),
+        IN_MEMORY(test_shapes_of_both_orders),      IN_MEMORY(test_r14_hostile_headers),
+        IN_MEMORY(test_r14_hostile_beginnings),     IN_MEMORY(test_members_stored_and_deflated),
+        IN_MEMORY(test_what_verify_finds),          IN_MEMORY(test_r14_hostile_members),
+        IN_MEMORY(test_a_large_matrix_is_in_parts), IN_MEMORY(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,6 @@ static pawl_status read_layout(archive *a, pawl_error *err) {
     TRY(stream_add_strided(a, &layout, stream_bytes, &stream, err));
     const archive_part part = {.stream = stream, .bytes = a->streams[0].bytes};
     const archive_tensor tensor = {.name = "t",
-                                   .dtype = PAWL_U8,
                                    .type = "ELEMENTS",
                                    .ndim = layout.ndim,
                                    .shape = layout.shape,
@@ -58,6 +57,7 @@ static void expect(const uint8_t *file, uint8_t *out, size_t bytes) {
             out[i * layout.element_bytes + k] =
                 from[part + layout.swap_bytes - 1 - k % layout.swap_bytes];
         }
+        out[(i + 1) * layout.element_bytes - 1] ^= layout.conjugated ? 0x80 : 0;
     }
 }
 
@@ -113,6 +113,7 @@ static void test_layouts_of_all_kinds(void **state) {
         if (next_number(&random) % 2 == 0) {
             layout.swap_bytes = layout.element_bytes == 16 ? 8 : 1;
         }
+        layout.conjugated = next_number(&random) % 3 == 0;
         for (int d = 0; d < layout.ndim; d++) {
             shape[d] = 1 + (int64_t)(next_number(&random) % 6);
             strides[d] = (int64_t)(next_number(&random) % 40) - 12;

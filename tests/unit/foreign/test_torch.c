@@ -161,7 +161,7 @@ static void test_types_of_storages(void **state) {
         {OF("BFloat16Storage", "24"), "BF16 [2] 1 parts"},
         {OF("DoubleStorage", "6"), "F64 [2] 1 parts"},
         {OF("ComplexFloatStorage", "6"), "C64 [2] 1 parts"},
-        {OF("ComplexDoubleStorage", "3"), "C128 [2] 1 parts"},
+        {OF("ComplexDoubleStorage", "3"), "F64 [2, 2] 1 parts"},
         {OF("QInt8Storage", "48"), "QINT8 [2] 1 parts"},
 #define V3(type)                                                                                   \
     REBUILD("_rebuild_tensor_v3", STORAGE("UntypedStorage", "0", "48"), "0", "I2\n", "I1\n",       \
@@ -173,7 +173,12 @@ static void test_types_of_storages(void **state) {
         {V3("complex32"), "C32 [2] 1 parts"},
         {REBUILD("_rebuild_tensor_v2", STORAGE("ComplexFloatStorage", "0", "6"), "0", "I2\n",
                  "I1\n", "(dS'conj'\nI01\ns"),
+         "C64 [2] 1 parts"},
+        {REBUILD("_rebuild_tensor_v2", STORAGE("ComplexFloatStorage", "0", "6"), "0", "I2\n",
+                 "I1\n", "(dS'conj'\nI01\nsS'neg'\nI01\ns"),
          "C64_CONJ [2] 1 parts"},
+        {REBUILD("_rebuild_tensor_v2", FLOATS, "0", "I2\n", "I1\n", "(dS'conj'\nI01\ns"),
+         "NEGATED [2] 1 parts"},
         {REBUILD("_rebuild_tensor_v2", FLOATS, "0", "I2\n", "I1\n", "(dS'neg'\nI01\ns"),
          "NEGATED [2] 1 parts"},
         {REBUILD("_rebuild_tensor_v2", FLOATS, "0", "I2\n", "I1\n", "(dS'neg'\nI00\ns"),
@@ -187,6 +192,34 @@ static void test_types_of_storages(void **state) {
         assert_entry(w, "object", all[i].says);
         source_destroy(w);
     }
+}
+
+/* Of complex128 two numbers of F64 are in an element; a conjugated view is conjugated. */
+static void test_pairs_of_f64(void **state) {
+    static const named all[] = {
+        {"c", TENSOR(STORAGE("ComplexDoubleStorage", "0", "3"), "1", "I2\nI2\n", "I1\nI0\n")},
+        {"conj", REBUILD("_rebuild_tensor_v2", STORAGE("ComplexDoubleStorage", "0", "3"), "1",
+                         "I2\n", "I1\n", "(dS'conj'\nI01\ns")},
+        {"conj64", REBUILD("_rebuild_tensor_v2", STORAGE("ComplexFloatStorage", "0", "6"), "0",
+                           "I2\n", "I2\n", "(dS'conj'\nI01\ns")},
+        {"one", TENSOR(STORAGE("ComplexDoubleStorage", "0", "3"), "2", "", "")},
+        {"none", TENSOR(STORAGE("ComplexDoubleStorage", "0", "3"), "3", "I0\n", "I1\n")},
+    };
+    static const float conj64[] = {0, -1, 4, -5};
+    double pairs[6];
+    memcpy(pairs, torch_floats, sizeof(pairs));
+    struct source *w = open_dict(*state, all, ARRAY_LENGTH(all));
+    assert_entry(w, "c", "F64 [2, 2, 2] 1 parts");
+    assert_tensor(w, "c",
+                  ((const double[]){pairs[2], pairs[3], pairs[2], pairs[3], pairs[4], pairs[5],
+                                    pairs[4], pairs[5]}));
+    assert_entry(w, "conj", "F64 [2, 2] 1 parts");
+    assert_tensor(w, "conj", ((const double[]){pairs[2], -pairs[3], pairs[4], -pairs[5]}));
+    assert_tensor(w, "conj64", conj64);
+    assert_entry(w, "one", "F64 [2] 1 parts");
+    assert_tensor(w, "one", ((const double[]){pairs[4], pairs[5]}));
+    assert_entry(w, "none", "F64 [0, 2] 1 parts");
+    source_destroy(w);
 }
 
 #define SPARSE(layout, data)                                                                       \
@@ -610,6 +643,7 @@ int main(void) {
         IN_MEMORY(test_tensors_within),
         IN_MEMORY(test_views_of_a_storage),
         IN_MEMORY(test_types_of_storages),
+        IN_MEMORY(test_pairs_of_f64),
         IN_MEMORY(test_sparse_tensors),
         IN_MEMORY(test_big_endian_and_deflated_files),
         IN_MEMORY(test_r14_a_pickle_that_calls_something),

@@ -141,6 +141,7 @@ static void test_arrays_of_numpy(void **state) {
         {"big", ARRAY("i2", ">", "I2\n", "I00\n", "\\x00\\x01\\x00\\x02")},
         {"complex", ARRAY("c8", ">", "I1\n", "I00\n", "\\x3f\\x80\\x00\\x00\\x40\\x00\\x00\\x00")},
         {"wide", ARRAY("c16", "<", "I1\n", "I00\n", "0123456789abcdef")},
+        {"widest", ARRAY("c16", ">", "I2\nI1\n", "I01\n", "01234567abcdefghijklmonpABCDEFGH")},
         {"none", ARRAY("f4", "<", "I0\nI3\n", "I00\n", "")},
         {"one", ARRAY("b1", "|", "", "I00\n", "\\x01")},
         {"short", ARRAY("f4", "<", "I3\n", "I00\n", "12345678")},
@@ -159,7 +160,10 @@ static void test_arrays_of_numpy(void **state) {
     made_compare(w, "complex", complex, sizeof(complex), __FILE__, __LINE__);
     made_compare(w, "in/1", "x", 1, __FILE__, __LINE__);
     made_compare(w, "one", "\1", 1, __FILE__, __LINE__);
-    assert_entry(w, "wide", "C128 [1] 1 parts");
+    assert_entry(w, "wide", "F64 [1, 2] 1 parts");
+    made_compare(w, "wide", "0123456789abcdef", 16, __FILE__, __LINE__);
+    assert_entry(w, "widest", "F64 [2, 1, 2] 1 parts");
+    made_compare(w, "widest", "76543210hgfedcbapnomlkjiHGFEDCBA", 32, __FILE__, __LINE__);
     assert_entry(w, "none", "F32 [0, 3] 1 parts");
     static const char *const described[] = {"short", "huge", "negative", "texts"};
     for (size_t i = 0; i < ARRAY_LENGTH(described); i++) {
