@@ -431,8 +431,8 @@ static void save_beside(const char *path, const pawl_storage *storage) {
 static void compare(pawl_checkpoint *a, const char *path, const pawl_storage *storage) {
     int differing = 0;
     pawl_checkpoint *b = NULL;
-    const char *const turned = "none";
-    pawl_rename rename = {.from = "none"};
+    const char *const turned = "provided";
+    pawl_rename rename = {.from = "weights"};
     pawl_diff_options options = {.struct_size = sizeof options,
                                  .difference = on_difference,
                                  .context = &differing,
@@ -440,7 +440,7 @@ static void compare(pawl_checkpoint *a, const char *path, const pawl_storage *st
                                  .rename_size = sizeof rename,
                                  .rename_count = 1,
                                  .transpose = &turned};
-    LAST_pawl_rename(&rename, "another");
+    LAST_pawl_rename(&rename, "weights");
     LAST_pawl_diff_options(&options, 1);
     ADD_pawl_diff_options(&options);
     OUTPUT(pawl_diff_result, result);
