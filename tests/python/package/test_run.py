@@ -109,6 +109,25 @@ class Saving(support.InDirectory):
         with pawl.open(self.run_path) as checkpoint:
             self.assertEqual(set(checkpoint["x"].read().buffer), {3})
 
+    def test_arrays_are_let_go_one_by_one(self):
+        names = [f"x{i}" for i in range(12)]
+        state = pawl.State({name: bytearray([i]) * MIB for i, name in enumerate(names)})
+        seen = set()
+        with pawl.Run(self.run_path, **SLOW) as run:
+            self.assertEqual(run.fenced_arrays(names), [True] * 12)
+            run.save(state, 1)
+            while not run.fenced():
+                free = [name for name, answer in zip(names, run.fenced_arrays(names), strict=True) if answer]
+                for name in free:
+                    state[name][:] = bytes([255]) * MIB
+                seen.add(len(free))
+                time.sleep(0.005)
+            run.wait()
+        self.assertTrue(seen & set(range(1, 12)), seen)
+        with pawl.open(self.run_path) as saved:
+            for i, name in enumerate(names):
+                self.assertEqual(bytes(saved[name].read().buffer), bytes([i]) * MIB)
+
     def test_whether_it_is_fenced_is_a_question_alone(self):
         state = states()
         with pawl.Run(self.run_path, **SLOW) as run:
