@@ -22,6 +22,13 @@
 #define MOST_OPERATIONS 1000
 #define NOBODY          UINT32_MAX
 
+/* The suite tries one of so many operations. A sanitizer makes each many times slower. */
+#if defined(__SANITIZE_ADDRESS__)
+#define STRIDE 6
+#else
+#define STRIDE 2
+#endif
+
 static const int64_t step_numbers[STEPS] = {10, 20, 30, 40, 50};
 
 /* What a world may hold of one step. */
@@ -529,7 +536,7 @@ int main(int argc, char **argv) {
     bool full = options.full;
     const effort how_much = {.all_subsets_up_to = full ? 12 : 5,
                              .samples = full ? 4000 : 40,
-                             .stride = full ? 1 : 2,
+                             .stride = full ? 1 : STRIDE,
                              .recoveries = full ? 2 : 32};
     effort with_events = how_much;
     with_events.events = true;

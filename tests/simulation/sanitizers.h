@@ -29,7 +29,7 @@ typedef struct fiber_place {
 #include <sanitizer/common_interface_defs.h>
 
 #define SANITIZER_STACK_BYTES ((size_t)2 << 20)
-#define SANITIZER_SLOWNESS    4 /* so much less is tried */
+#define SANITIZER_SLOWNESS    8 /* so much less is tried */
 
 static inline void fiber_place_switch(fiber_place *from, fiber_place *to) {
     swapcontext(&from->first, &to->first);

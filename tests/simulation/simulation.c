@@ -249,7 +249,8 @@ static void try_objects(proof *p, const options *o, world_storage kind) {
     static const uint64_t full[] = {2000, 2000, 2000, 1000, 500, 500};
     static const uint64_t some[] = {40, 40, 60, 15, 6, 4};
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
-        try_seeds(p, o->from, o->full ? full[i] : some[i] / SANITIZER_SLOWNESS, sizes[i], kind);
+        uint64_t fewer = (some[i] + SANITIZER_SLOWNESS - 1) / SANITIZER_SLOWNESS;
+        try_seeds(p, o->from, o->full ? full[i] : fewer, sizes[i], kind);
     }
 }
 
