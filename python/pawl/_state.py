@@ -423,6 +423,7 @@ class State(Handle):
         """References these arrays no more. Of a state that nobody saves again, restores or reads."""
         for name in names:
             del self._tensors[name]
+            self._about.pop(name, None)
 
 
 def _scalar_value(entry: Any) -> Any:
