@@ -37,12 +37,12 @@ class LetGo:
         self._lock = threading.Lock()
         self._looking = False
         self._state: State | None = None
-        self._large: list[str] = []
+        self._large: list[str] | None = None  # those of the state that it still holds; None: not looked at yet
 
     def begin(self, state: State) -> None:
         """After a save of that state has begun, which nobody else has: its values go one by one."""
         with self._lock:
-            self._state, self._large = state, state._largest(_LARGE_BYTES, _MOST_LARGE)
+            self._state, self._large = state, None
             if not self._looking:
                 self._looking = True
                 threading.Thread(target=self._look, name=NAME, daemon=True).start()
@@ -65,7 +65,10 @@ class LetGo:
             return self._looking
 
     def _let_go_of_some(self) -> None:
+        if self._state is None:
+            return
+        if self._large is None:
+            self._large = self._state._largest(_LARGE_BYTES, _MOST_LARGE)
         answers = dict(zip(self._large, self._run.fenced_arrays(self._large), strict=True))
-        if self._state is not None and any(answers.values()):
-            self._state._give_back(name for name, fenced in answers.items() if fenced)
-            self._large = [name for name in self._large if not answers[name]]
+        self._state._give_back(name for name, fenced in answers.items() if fenced)
+        self._large = [name for name in self._large if not answers[name]]

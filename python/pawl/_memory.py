@@ -151,7 +151,7 @@ class Memory(NamedTuple):
     @property
     def bytes(self) -> int:
         """Of all its elements."""
-        return math.prod(self.shape) * int(lib.pawl_dtype_bits(self.dtype)) // 8
+        return math.prod(self.shape) * dtype_bits(self.dtype) // 8
 
 
 def _of_complex128(memory: Memory) -> Memory:

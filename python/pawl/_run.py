@@ -34,6 +34,7 @@ from ._handle import (
     seconds,
     switch,
     text_bytes,
+    texts,
     whole_number,
     whole_numbers,
 )
@@ -513,10 +514,11 @@ class Run(Handle):
         A save reads arrays in an order of its own. So memory can be given back before it has read all of them; the
         run itself references the whole state until `fenced`. Copies nothing and waits for nothing.
         """
-        texts = (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
-        answers = (ctypes.c_uint8 * len(names))()
+        given = texts("names", names)
+        listed = (ctypes.c_char_p * len(given))(*given)
+        answers = (ctypes.c_uint8 * len(given))()
         with self._held() as pointer:
-            lib.pawl_fenced_tensors(pointer, texts, len(names), answers)
+            lib.pawl_fenced_tensors(pointer, listed, len(given), answers)
         return [bool(answer) for answer in answers]
 
     def wait(self, timeout: float | None = None, *, progress: Progress | bool = False) -> SaveStats:

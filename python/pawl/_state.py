@@ -10,7 +10,7 @@ import functools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from ._abi import Box as CBox
 from ._abi import Dtype, Kind, Role
@@ -91,18 +91,20 @@ def require_state(state: object) -> None:
         raise TypeError(f"a pawl.State is saved and restored, not {type(state).__name__}: pawl.State({{name: array}})")
 
 
-@functools.lru_cache(maxsize=256)
 def role_of(name: str) -> Role:
     """The role of that name: "model", "slot", "hyperparameter", "data_position", ..."""
+    if not isinstance(name, str):
+        raise TypeError(f"the role is a str, not {type(name).__name__}: {name!r}")
+    return _role_named(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _role_named(name: str) -> Role:
     try:
         return Role[name.replace(" ", "_").upper()]
     except KeyError:
         known = ", ".join(role.name.lower() for role in Role)
         raise UsageError(f"there is no role {name!r}; there are {known}") from None
-
-
-def _no_role(role: object) -> NoReturn:
-    raise TypeError(f"the role is a str, not {type(role).__name__}: {role!r}")
 
 
 def _type(memory: Memory) -> str:
@@ -167,7 +169,7 @@ class _Described:
         out.dtype = memories[0].dtype
         out.ndim = len(shape)
         out.shape = self._pointer(f"{name}: shape", shape)
-        out.role = role_of(tensor.role) if isinstance(tensor.role, str) else _no_role(tensor.role)
+        out.role = role_of(tensor.role)
         out.slot_of = None if tensor.slot_of is None else text_bytes("the name", tensor.slot_of)
         out.slot = None if tensor.slot is None else text_bytes("the slot's name", tensor.slot)
         out.replicated = switch("replicated", tensor.replicated)

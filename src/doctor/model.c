@@ -145,6 +145,20 @@ static int ranks_of_job(const examination *x) {
     return ranks > 0 ? (int)ranks : x->ranks->world_size;
 }
 
+/* The match has left it out; a restore by names does not. */
+static void tell_graph(examination *x, pawl_checkpoint *c, const pawl_state *state) {
+    struct pawl_error ignored = ERROR_INIT; /* mostly: there is none */
+    pawl_entry_info info = {.struct_size = sizeof(info)};
+    if (state_find(state, NAME_OBJECT_GRAPH) == NULL &&
+        checkpoint_find(c, NAME_OBJECT_GRAPH, &info, &ignored) == PAWL_OK) {
+        doctor_tell(x, "R04", PAWL_SEVERITY_NOTE,
+                    "pawl.keras and pawl.tf leave it out; to restore by names, set "
+                    "options.unexpected = PAWL_POLICY_ALLOW",
+                    "the checkpoint has %s, TensorFlow's graph of its objects, which no model has",
+                    NAME_OBJECT_GRAPH);
+    }
+}
+
 static pawl_status match_state(examination *x, pawl_checkpoint *c, pawl_state *state,
                                pawl_error *err) {
     struct pawl_error story = ERROR_INIT;
@@ -153,6 +167,7 @@ static pawl_status match_state(examination *x, pawl_checkpoint *c, pawl_state *s
         checkpoint_match(c, state, x->asked->restore, 0, ranks_of_job(x), &report, &story);
     if (report != NULL) {
         tell_report(x, report, checkpoint_label(c), status);
+        tell_graph(x, c, state);
     } else {
         *err = story;
         return status;

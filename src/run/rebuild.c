@@ -314,23 +314,23 @@ static void count_data_problem(void *context, const pawl_problem *problem) {
 /* A new index would declare these bytes right: damage that the present index still proves could
  * never be found again. */
 static pawl_status refuse_proven_damage(pawl_run *run, int64_t step, pawl_error *err) {
-    struct pawl_error ignored = ERROR_INIT;
+    struct pawl_error story = ERROR_INIT;
     pawl_checkpoint *checkpoint = NULL;
     uint64_t problems = 0;
     const pawl_verify_options options = {
         .struct_size = sizeof(options), .problem = count_data_problem, .context = &problems};
     pawl_verify_result result;
     if (checkpoint_open_for_call(run->store, step, run->platform, &run->log, true, &checkpoint,
-                                 &ignored) != PAWL_OK) {
+                                 &story) != PAWL_OK) {
         return PAWL_OK; /* no index to prove anything */
     }
-    pawl_status status = checkpoint_verify(checkpoint, &options, &result, &ignored);
+    pawl_status status = checkpoint_verify(checkpoint, &options, &result, &story);
     pawl_checkpoint_close(checkpoint);
     if (status == PAWL_OK || problems == 0) {
         return PAWL_OK;
     }
     if (status == PAWL_EPERMISSION) {
-        *err = ignored;
+        *err = story;
         error_safe(err, "nothing was changed");
         return status;
     }

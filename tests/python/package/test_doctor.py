@@ -68,9 +68,17 @@ class Doctor(support.InDirectory):
             run.save(pawl.State({**model, "_CHECKPOINTABLE_OBJECT_GRAPH": b"graph"}), step=1)
             run.wait()
         pawl.convert(self.run_path, self.directory / "other", only=["w"])
-        self.assertIn("fits the model: restoring it reads 1 entry, 4 B", str(self.ask(model=model)))
+        told = self.ask(model=model)
+        self.assertIn("fits the model: restoring it reads 1 entry, 4 B", str(told))
+        (note,) = [one for one in told if one.id == "R04"]
+        self.assertEqual((note.severity, note.next.rpartition(", ")[2]), ("note", "pass unexpected='allow'"))
+        with pawl.open(self.run_path) as checkpoint:  # as the note says
+            with self.assertRaises(pawl.Mismatch):
+                checkpoint.restore(pawl.State(model))
+            checkpoint.restore(pawl.State(model), unexpected="allow")
         found = pawl.doctor(self.directory / "other", model=self.run_path, probe=False)
         self.assertIn("fits the model: restoring it reads 1 entry, 4 B", str(found))
+        self.assertNotIn("R04", str(found))
 
     def test_one_is_counted_as_one(self):
         state = pawl.State({"w": array.array("f", [1])})

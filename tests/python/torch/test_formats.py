@@ -269,8 +269,12 @@ class TestReading(Formats):
 
     def test_complex128_in_a_state(self):
         """Of every format of torch, into complex128 of torch and of NumPy, whole and as a view of a larger one."""
-        made = {"a": numbers(torch.complex128, 3, 4), "t": numbers(torch.complex128, 4, 3).t(),
-                "c": numbers(torch.complex128, 5).conj(), "s": numbers(torch.complex128)}  # fmt: skip
+        made = {
+            "a": numbers(torch.complex128, 3, 4),
+            "t": numbers(torch.complex128, 4, 3).t(),
+            "c": numbers(torch.complex128, 5).conj(),
+            "s": numbers(torch.complex128),
+        }
         sources = [self.save("new.pt", made), self.save("old.pt", made, old=True), self.directory / "dcp"]
         dcp.save({k: v.resolve_conj() for k, v in made.items()}, checkpoint_id=sources[2])
         for source in sources:

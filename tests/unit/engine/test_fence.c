@@ -20,12 +20,19 @@ static void keep_copy(saving *f, buffer *out) {
     assert_ok(buffer_append(out, bytes, file->bytes, &err), &err);
 }
 
+/* File 0 is what was kept before the tensors changed. */
+static void assert_file_is(saving *f, const buffer *wanted) {
+    CLEANUP(buffer_free) buffer found = {0};
+    saving_read(f, f->layout->files[0].name, &found);
+    assert_int_equal(found.size, wanted->size);
+    assert_memory_equal(found.data, wanted->data, wanted->size);
+}
+
 static void test_a_fence_copies_what_the_budget_holds_and_returns(void **state) {
     saving *f = *state;
     struct pawl_error err = ERROR_INIT;
     engine_stats stats;
     CLEANUP(buffer_free) buffer wanted = {0};
-    CLEANUP(buffer_free) buffer found = {0};
     keep_copy(f, &wanted);
     saving_engine(f, 64 * SAVING_BUFFER_BYTES, false);
     begin_hanging(f, STORE_OP_WRITE, 1);
@@ -34,9 +41,7 @@ static void test_a_fence_copies_what_the_budget_holds_and_returns(void **state) 
     saving_scribble(f);
     store_fault_release(f->fault);
     assert_ok(saving_wait(f, &err, &stats), &err);
-    saving_read(f, f->layout->files[0].name, &found);
-    assert_int_equal(found.size, wanted.size);
-    assert_memory_equal(found.data, wanted.data, wanted.size);
+    assert_file_is(f, &wanted);
     assert_true(stats.fence_copy_s > 0);
     uint64_t buffers = (f->layout->bytes + SAVING_BUFFER_BYTES - 1) / SAVING_BUFFER_BYTES;
     assert_int_equal(stats.budget_wanted_bytes, buffers * SAVING_BUFFER_BYTES);
@@ -190,7 +195,6 @@ static void test_tensors_that_are_let_go_one_by_one_may_change(void **state) {
     struct pawl_error err = ERROR_INIT;
     engine_stats stats;
     CLEANUP(buffer_free) buffer wanted = {0};
-    CLEANUP(buffer_free) buffer found = {0};
     keep_copy(f, &wanted);
     saving_engine(f, 3 * SAVING_BUFFER_BYTES, false);
     assert_int_equal(scribble_what_is_let_go(f), 4); /* no save needs them */
@@ -207,9 +211,7 @@ static void test_tensors_that_are_let_go_one_by_one_may_change(void **state) {
     while (scribble_what_is_let_go(f) < 4) {
     }
     assert_ok(saving_wait(f, &err, &stats), &err);
-    saving_read(f, f->layout->files[0].name, &found);
-    assert_int_equal(found.size, wanted.size);
-    assert_memory_equal(found.data, wanted.data, wanted.size);
+    assert_file_is(f, &wanted);
 }
 
 static void test_where_others_read_the_tensors_none_is_let_go_before_all_are(void **state) {
