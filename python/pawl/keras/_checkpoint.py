@@ -209,9 +209,8 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             monitor = "val_loss"
         self.monitor, self.save_best_only, self.verbose = monitor, save_best_only, verbose
         self._more_is_better = monitor is not None and _larger_is_better(monitor, mode)
-        self.best = (
-            None if initial_value_threshold is None else real_number("initial_value_threshold", initial_value_threshold)
-        )
+        best = initial_value_threshold
+        self.best = None if best is None else real_number("initial_value_threshold", best)
         self._policies: dict[str, Any] | None = (
             None if restore is False else dict(restore) if restore is not True else {}
         )
