@@ -18,7 +18,8 @@ static store_queue_options queue_options(const engine *e) {
                                  .io = e->options.io,
                                  .depth = e->write_limit + ENGINE_OPEN_FILES,
                                  .memory = e->slab,
-                                 .memory_bytes = e->stream_limit * e->buffer_bytes};
+                                 .memory_bytes = e->stream_limit * e->buffer_bytes,
+                                 .region_bytes = e->buffer_bytes};
 }
 
 static pawl_status open_line_queue(engine *e, pawl_error *err) {

@@ -37,9 +37,11 @@ typedef struct store_queue_options {
     const thread_tuning *tuning; /* of its threads [none]; must outlive the queue */
     pawl_io io;                  /* PAWL_IO_URING where there is none: PAWL_EUNSUPPORTED, and why */
     size_t depth;                /* most writes and syncs in flight */
-    /* The one piece of memory that all writes come from, for a ring to register [none]. */
+    /* The one piece of memory that all writes come from, in regions that a ring registers; no
+     * write comes from two of them [none]. */
     void *memory;
     size_t memory_bytes;
+    size_t region_bytes;
 } store_queue_options;
 
 pawl_status store_queue_new(const store_queue_options *options, store_queue **out, pawl_error *err)

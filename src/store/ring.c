@@ -20,8 +20,7 @@
 #define NS_PER_S         1000000000U
 #define PROBE_NS         (5 * (uint64_t)NS_PER_S) /* a ring that is slower is not used */
 #define FILE_SLOTS       16
-#define REGION_BYTES     ((size_t)1 << 30) /* the kernel registers no more in one piece */
-#define MOST_REGIONS     64
+#define MOST_REGIONS     ((size_t)1 << 14) /* that the kernel registers */
 #define DISABLED_SETTING "/proc/sys/kernel/io_uring_disabled"
 
 /* A registered descriptor: the kernel need not look it up for each write. */
@@ -36,8 +35,11 @@ struct store_ring {
     const thread_tuning *tuning; /* NULL: none */
     int event;
     bool cpus_set;
-    uint8_t *memory; /* registered, by regions of REGION_BYTES; NULL: nothing is */
+    uint8_t *memory; /* in regions of region_bytes, which may be registered; NULL: none is */
     size_t memory_bytes;
+    size_t region_bytes;
+    bool *registered;    /* of each region */
+    bool memory_refused; /* no further region is registered */
     bool slots_registered;
     file_slot slots[FILE_SLOTS];
 };
@@ -170,31 +172,50 @@ static void advise_memory(const store_ring *r, int advice) {
     }
 }
 
+/* Makes room for regions, of which none is registered yet. */
+static bool register_no_regions(store_ring *r, size_t count) {
+    AUTOFREE struct iovec *none = mem_calloc(count, sizeof(*none));
+    r->registered = mem_calloc(count, sizeof(*r->registered));
+    return none != NULL && r->registered != NULL &&
+           io_uring_register_buffers(&r->uring, none, (unsigned)count) == 0;
+}
+
+static void forget_memory(store_ring *r) {
+    mem_free(r->registered);
+    r->registered = NULL;
+    r->memory = NULL;
+}
+
 /*
- * Spares the kernel looking up the pages of a buffer for each write. They count as locked memory:
- * where the limit does not allow that, the ring works without.
+ * Registered memory spares the kernel looking up its pages for each write. A region is registered
+ * before the first write from it: all of its pages are there then, and no write waits for the
+ * others. They count as locked memory: where the limit does not allow that, the ring works without.
  *
  * A fork would copy all locked pages at once, for each child. Children have no use for them, so
  * they do not get them.
  */
-static void register_memory(store_ring *r, const store_queue_options *options) {
-    struct iovec regions[MOST_REGIONS];
-    size_t count = (options->memory_bytes + REGION_BYTES - 1) / REGION_BYTES;
-    if (options->memory == NULL || count > MOST_REGIONS) {
+static void prepare_memory(store_ring *r, const store_queue_options *options) {
+    size_t region = options->region_bytes;
+    size_t count = region > 0 ? (options->memory_bytes + region - 1) / region : 0;
+    if (options->memory == NULL || count == 0 || count > MOST_REGIONS) {
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        size_t left = options->memory_bytes - i * REGION_BYTES;
-        regions[i] = (struct iovec){.iov_base = (uint8_t *)options->memory + i * REGION_BYTES,
-                                    .iov_len = left < REGION_BYTES ? left : REGION_BYTES};
+    if (!register_no_regions(r, count)) {
+        forget_memory(r);
+        return;
     }
     r->memory = options->memory;
     r->memory_bytes = options->memory_bytes;
+    r->region_bytes = region;
     advise_memory(r, MADV_DONTFORK);
-    if (io_uring_register_buffers(&r->uring, regions, (unsigned)count) != 0) {
-        advise_memory(r, MADV_DOFORK);
-        r->memory = NULL;
-    }
+}
+
+static bool register_region(store_ring *r, size_t i) {
+    size_t left = r->memory_bytes - i * r->region_bytes;
+    struct iovec region = {.iov_base = r->memory + i * r->region_bytes,
+                           .iov_len = left < r->region_bytes ? left : r->region_bytes};
+    const __u64 no_tag = 0;
+    return io_uring_register_buffers_update_tag(&r->uring, (unsigned)i, &region, &no_tag, 1) == 1;
 }
 
 static void register_slots(store_ring *r) {
@@ -236,7 +257,7 @@ pawl_status store_ring_new(const store_queue_options *options, store_ring **out,
         io_uring_queue_exit(&r->uring);
         return no_ring(failed, err);
     }
-    register_memory(r, options);
+    prepare_memory(r, options);
     register_slots(r);
     *out = r;
     r = NULL;
@@ -248,6 +269,7 @@ static void unregister_all(store_ring *r) {
     if (r->memory != NULL) {
         (void)io_uring_unregister_buffers(&r->uring);
         advise_memory(r, MADV_DOFORK);
+        forget_memory(r);
     }
     if (r->slots_registered) {
         (void)io_uring_unregister_files(&r->uring);
@@ -322,14 +344,22 @@ void store_ring_forget(store_ring *r, const store_file *f) {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+static bool is_registered(store_ring *r, size_t region) {
+    if (!r->registered[region] && !r->memory_refused) {
+        r->registered[region] = register_region(r, region);
+        r->memory_refused = !r->registered[region];
+    }
+    return r->registered[region];
+}
+
 /* The registered region that n bytes lie in; -1: none. */
-static int region_of(const store_ring *r, const void *memory, size_t n) {
+static int region_of(store_ring *r, const void *memory, size_t n) {
     uintptr_t start = (uintptr_t)r->memory, at = (uintptr_t)memory;
     if (r->memory == NULL || at < start || at - start + n > r->memory_bytes) {
         return -1;
     }
-    size_t first = (at - start) / REGION_BYTES, last = (at - start + n - 1) / REGION_BYTES;
-    return first == last ? (int)first : -1;
+    size_t first = (at - start) / r->region_bytes, last = (at - start + n - 1) / r->region_bytes;
+    return first == last && is_registered(r, first) ? (int)first : -1;
 }
 
 static void prepare_write(store_ring *r, struct io_uring_sqe *sqe, store_io *io, int fd, size_t n) {

@@ -52,7 +52,8 @@ static void open_queue(fixture *f, pawl_io io) {
                                    .io = io,
                                    .depth = DEPTH,
                                    .memory = f->memory,
-                                   .memory_bytes = PIECES * PIECE_BYTES};
+                                   .memory_bytes = PIECES * PIECE_BYTES,
+                                   .region_bytes = PIECE_BYTES};
     pawl_status status = store_queue_new(&options, &f->queue, &err);
     if (status == PAWL_EUNSUPPORTED) {
         print_message("skipped: %s\n", error_text(&err));

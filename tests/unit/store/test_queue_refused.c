@@ -50,7 +50,8 @@ static pawl_status new_queue(const fixture *f, pawl_io io, store_queue **out, pa
                                                   .io = io,
                                                   .depth = DEPTH,
                                                   .memory = f->memory,
-                                                  .memory_bytes = MEMORY_BYTES},
+                                                  .memory_bytes = MEMORY_BYTES,
+                                                  .region_bytes = PIECE_BYTES},
                            out, err);
 }
 
@@ -205,48 +206,84 @@ static void test_a_build_without_rings_says_so(void **state) {
 
 /* ---- locked memory is refused --------------------------------------------------------------- */
 
-/* What the kernel says of this process's ring: how many buffers are registered. */
-static unsigned registered_buffers(void) {
-    unsigned count = 0, found = 0;
+/* What the kernel says of this process's ring: how many regions of memory are registered. A line
+ * with their number comes first, then one for each: its number, its address, "<none>" without. */
+static unsigned registered_regions(void) {
+    unsigned rings = 0, regions = 0;
     for (int fd = 0; fd < 64; fd++) {
         char path[64], line[256];
+        unsigned number, lines = 0;
         (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
         FILE *info = fopen(path, "re");
         while (info != NULL && fgets(line, sizeof(line), info) != NULL) {
-            found += (unsigned)sscanf(line, "UserBufs: %u", &count);
+            if (sscanf(line, "UserBufs: %u", &number) == 1) {
+                rings++;
+                lines = number;
+            } else if (lines > 0 && sscanf(line, "%u:", &number) == 1) {
+                lines--;
+                regions += strstr(line, "<none>") == NULL;
+            }
         }
         if (info != NULL) {
             (void)fclose(info);
         }
     }
-    child_must(found == 1);
-    return count;
+    child_must(rings == 1);
+    return regions;
 }
 
-static void lock_little(void *context) {
+static void write_with_locked_memory(void *context) {
     const fixture *f = context;
-    pawl_error err = ERROR_INIT;
-    const struct rlimit small = {131072, 131072}; /* enough for the ring itself */
     store_io failed[PIECES];
     store_queue *q = need_ring(f);
-    child_must(registered_buffers() == 1);
+    child_must(registered_regions() == 0);
+    child_must(write_pieces(f, q, failed) == 0);
+    child_must(registered_regions() == DEPTH);
+    store_queue_free(q);
+}
+
+/* Memory is registered when it is first written from: no write waits for the memory of others. */
+static void test_memory_is_locked_when_it_is_used(void **state) {
+    run_child(write_with_locked_memory, *state);
+}
+
+/* As a user who may lock so many bytes; 131072 are enough for the ring itself. */
+static unsigned regions_of_who_may_lock(const fixture *f, size_t bytes) {
+    pawl_error err = ERROR_INIT;
+    const struct rlimit limit = {bytes, bytes};
+    store_io failed[PIECES];
+    store_queue *q = need_ring(f);
     store_queue_free(q);
     if (geteuid() != 0) {
         child_skip("becoming a user whose locked memory is limited needs root");
     }
     child_must(chown(f->dir.path, NOBODY, NOBODY) == 0);
-    child_must(setrlimit(RLIMIT_MEMLOCK, &small) == 0);
+    child_must(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
     child_become_nobody(NULL, 0);
     child_must(prctl(PR_SET_DUMPABLE, 1) == 0); /* or its own /proc would be root's */
     child_must(new_queue(f, PAWL_IO_URING, &q, &err) == PAWL_OK);
-    child_must(registered_buffers() == 0);
     child_must(write_pieces(f, q, failed) == 0);
+    unsigned regions = registered_regions();
     store_queue_free(q);
+    return regions;
+}
+
+static void lock_little(void *context) {
+    child_must(regions_of_who_may_lock(context, 131072) == 0);
+}
+
+static void lock_some(void *context) {
+    unsigned regions = regions_of_who_may_lock(context, 131072 + 2 * PIECE_BYTES);
+    child_must(regions > 0 && regions < DEPTH);
 }
 
 /* Memory that may not be locked is written without being registered. */
 static void test_memory_that_may_not_be_locked_is_written(void **state) {
     run_child(lock_little, *state);
+}
+
+static void test_memory_that_may_be_locked_in_part_is_written(void **state) {
+    run_child(lock_some, *state);
 }
 
 static void lock_nothing(void *context) {
@@ -345,7 +382,9 @@ int main(void) {
         TEST(test_a_ring_that_does_nothing_is_found_out),
         TEST(test_a_ring_that_tells_nothing_is_not_used),
         TEST(test_an_old_kernel_gets_threads),
+        TEST(test_memory_is_locked_when_it_is_used),
         TEST(test_memory_that_may_not_be_locked_is_written),
+        TEST(test_memory_that_may_be_locked_in_part_is_written),
         TEST(test_no_locked_memory_at_all_is_no_failure),
         TEST(test_s07_a_full_disk_is_told_by_a_ring),
         TEST(test_s07_a_full_disk_is_told_by_threads),
