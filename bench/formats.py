@@ -126,7 +126,7 @@ class Bench:
         for kind, readers in PEERS.items():
             for reader in ("pawl", "pawl, verified", *readers):
                 cold, warm = (self.found.get((kind, reader, how)) for how in ("cold", "warm"))
-                if not cold:
+                if not (cold and warm):
                     continue
                 rows.append([f"{kind}: {reader}", *(f"{statistics.median(s):.3f}" for s in (cold, warm))])
                 own = "pawl, verified" if reader in VERIFY else "pawl"

@@ -92,6 +92,9 @@ void *mem_pages(size_t bytes); /* page-aligned; huge pages where the system give
 /* What is in such memory is of no worth: until it is written to again, the system may take it for
  * others who need memory. */
 void mem_reclaimable(void *pages, size_t bytes);
+/* Asks the system for all of its pages at once, which takes less time than at the first write to
+ * each. What is in them stays. */
+void mem_populate(void *memory, size_t bytes);
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
 /* For copies that are not used soon. Another thread, or a device, may read them only after

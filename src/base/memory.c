@@ -57,6 +57,19 @@ void mem_reclaimable(void *pages, size_t bytes) {
     (void)madvise(pages, bytes - bytes % PAGE_BYTES, MADV_FREE); /* a hint */
 }
 
+void mem_populate(void *memory, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t first = ((uintptr_t)memory + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    uintptr_t end = ((uintptr_t)memory + bytes) / PAGE_BYTES * PAGE_BYTES;
+    if (end > first) {
+        (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE); /* a hint */
+    }
+#else
+    (void)memory;
+    (void)bytes;
+#endif
+}
+
 char *mem_strdup(const char *text) {
     return mem_dup(text, strlen(text) + 1);
 }

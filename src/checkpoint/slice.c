@@ -155,6 +155,7 @@ typedef struct batch {
     strided to;
     box source;    /* the piece */
     uint64_t base; /* where it begins in its file */
+    bool straight; /* the slice is that piece: in memory as in the file */
     engine_stretch items[BATCH_ITEMS];
     size_t count;
     uint64_t bytes;
@@ -216,6 +217,9 @@ static pawl_status add_stretch(void *context, engine_stretch stretch, pawl_error
     if (b->count == BATCH_ITEMS) {
         TRY(read_batch(b, err));
     }
+    if (b->straight) {
+        stretch.to = (uint8_t *)b->to.data + (stretch.offset - b->base);
+    }
     b->items[b->count++] = stretch;
     b->bytes += stretch.bytes;
     return PAWL_OK;
@@ -227,6 +231,7 @@ static pawl_status read_part(void *context, const record_piece *piece, const box
     batch *b = context;
     b->source = box_of(b->entry->ndim, piece->box_offset, piece->box_extent);
     b->base = piece->offset;
+    b->straight = box_equal(&b->source, &b->to.box);
     pawl_status status = slice_runs(b->entry, piece, shared, add_stretch, b, err);
     if (status == PAWL_OK) {
         status = read_batch(b, err);

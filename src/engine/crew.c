@@ -2,15 +2,23 @@
 /* Threads that read together: starting, reading, counting, ending. */
 #include "engine/crew.h"
 
-pawl_status crew_read(crew_member *m, uint64_t at, size_t left, size_t *n, pawl_error *err) {
+#include <sched.h>
+#include <unistd.h>
+
+size_t crew_step(const crew_member *m, size_t left) {
+    return m->cached && left > READER_STEP_BYTES ? READER_STEP_BYTES : left;
+}
+
+pawl_status crew_read(crew_member *m, uint64_t at, size_t n, uint8_t *to, pawl_error *err) {
     engine_reader *r = m->reader;
-    uint8_t *to = m->cached ? r->step : r->window;
-    *n = m->cached && left > READER_STEP_BYTES ? READER_STEP_BYTES : left;
-    TRY(store_read(r->open, at, to, *n, err));
+    if (to == NULL) {
+        to = m->cached ? r->step : r->window;
+    }
+    TRY(store_read(r->open, at, to, n, err));
     m->read = to;
     m->cached = r->open->read_cached;
     m->reads++;
-    m->bytes += *n;
+    m->bytes += n;
     return PAWL_OK;
 }
 
@@ -64,19 +72,34 @@ static bool has_watcher(const crew *c) {
     return interrupt_asks(c->interrupted) || c->progress != NULL;
 }
 
-/* The caller's thread is one of CREW_MEMBERS, unless it only watches. */
-static size_t most_threads(const crew *c) {
-    return has_watcher(c) ? CREW_MEMBERS : CREW_MEMBERS - 1;
+/* That this process may use. */
+static size_t processors(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+        return (size_t)CPU_COUNT(&set);
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 1 ? (size_t)online : 1;
 }
 
-void crew_call(crew *c) {
+/* The caller's thread is one of the members, unless it only watches. Cached bytes are copied: more
+ * threads than processors only get into each other's way. */
+static size_t most_threads(const crew *c, bool cached) {
+    size_t most = CREW_MEMBERS;
+    if (cached && processors() < most) {
+        most = processors();
+    }
+    return has_watcher(c) ? most : most - 1;
+}
+
+void crew_call(crew *c, bool cached) {
     const platform *p = c->source->platform;
     if (p == NULL || !p->concurrent) {
         return;
     }
     monitor_enter(&c->monitor);
     size_t slot = c->called;
-    bool room = slot < most_threads(c);
+    bool room = slot < most_threads(c, cached);
     c->called += room;
     c->working += room;
     monitor_leave(&c->monitor);
@@ -120,7 +143,7 @@ static bool threads_work(crew *c) {
 
 /* Others work, and this thread asks. */
 static void ask_meanwhile(crew *c) {
-    crew_call(c);
+    crew_call(c, false);
     while (threads_work(c)) {
         ask_watcher(c);
     }

@@ -48,12 +48,15 @@ pawl_status crew_run(crew *c, engine_reader *reader, pawl_error *err) PAWL_MUST_
 /* On the caller's thread, where that works itself: tells progress, asks whether to stop. Monitor
  * not held. */
 void crew_ask(crew_member *m);
-/* Tells that there is work for one more thread. Monitor not held. */
-void crew_call(crew *c);
+/* Tells that there is work for one more thread; `cached`: the page cache had what was read last.
+ * Monitor not held. */
+void crew_call(crew *c, bool cached);
 /* Adds what a member has read to the source's counters. Monitor held. */
 void crew_count(crew_member *m);
-/* Reads the next step of a window: from `at`, at most `left` bytes. */
-pawl_status crew_read(crew_member *m, uint64_t at, size_t left, size_t *n, pawl_error *err)
+/* How many of the bytes that are left of a window are its next step. */
+size_t crew_step(const crew_member *m, size_t left);
+/* Reads such a step; `to`: NULL for the member's own memory. */
+pawl_status crew_read(crew_member *m, uint64_t at, size_t n, uint8_t *to, pawl_error *err)
     PAWL_MUST_CHECK;
 
 #endif

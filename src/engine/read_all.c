@@ -213,7 +213,12 @@ static bool give(step *s, size_t i) {
         return true;
     }
     if (wanted.to != NULL) {
-        return copy_verified(s, wanted.to + (begin - wanted.offset), begin, end);
+        uint8_t *to = wanted.to + (begin - wanted.offset);
+        if (to == s->blocks.bytes + (begin - s->blocks.at)) {
+            return true; /* it was read to its place */
+        }
+        mem_populate(to, (size_t)(end - begin));
+        return copy_verified(s, to, begin, end);
     }
     if (!verify(s, begin, end)) {
         return false;
@@ -253,10 +258,27 @@ static pawl_status give_all(step *s, window *w, size_t *failed, pawl_error *err)
     return PAWL_OK;
 }
 
+/* Where the step belongs, if all of it may be read there: nothing is to be verified, and one stretch
+ * has all of it. What is not cached is read past the cache, to memory that suits the device. */
+static uint8_t *place_of_step(const reading *r, const window *w, uint64_t at, size_t n,
+                              const crew_member *m) {
+    bool begun = w->open.count > 0 || w->first < w->last;
+    if (!begun || !m->cached || r->job->source.checksums != NULL) {
+        return NULL;
+    }
+    engine_stretch s = stretch_of(r, first_stretch(w));
+    bool has_all = s.to != NULL && s.offset <= at && end_of(s) >= at + n;
+    return has_all ? s.to + (at - s.offset) : NULL;
+}
+
 static pawl_status read_step(const reading *r, const window *w, uint64_t at, crew_member *m,
                              step *out, pawl_error *err) {
-    size_t n = 0;
-    TRY(crew_read(m, at, (size_t)(w->end - at), &n, err));
+    size_t n = crew_step(m, (size_t)(w->end - at));
+    uint8_t *to = place_of_step(r, w, at, n, m);
+    if (to != NULL) {
+        mem_populate(to, n);
+    }
+    TRY(crew_read(m, at, n, to, err));
     const uint32_t *stored = engine_reader_stored(m->reader, (at - w->at) / FORMAT_BLOCK_BYTES);
     *out = (step){.of = r, .verified = at};
     out->blocks = (read_blocks){.bytes = m->read, .n = n, .at = at, .stored = stored};
@@ -304,7 +326,7 @@ static void read_windows(void *task, crew_member *m) {
         size_t failed = 0;
         struct pawl_error story = ERROR_INIT;
         if (more) {
-            crew_call(&r->crew);
+            crew_call(&r->crew, m->cached);
         }
         if (read_window(r, &w, m, &failed, &story) != PAWL_OK) {
             monitor_enter(&r->crew.monitor);

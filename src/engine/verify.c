@@ -144,8 +144,8 @@ static void judge_window(verification *v, uint64_t number, crew_member *m, verdi
     uint64_t end = window_end(v, number);
     d->status = need_file(v, m->reader, &d->story);
     while (d->status == PAWL_OK && d->unread_at < end) {
-        size_t n = 0;
-        d->status = crew_read(m, d->unread_at, (size_t)(end - d->unread_at), &n, &d->story);
+        size_t n = crew_step(m, (size_t)(end - d->unread_at));
+        d->status = crew_read(m, d->unread_at, n, NULL, &d->story);
         if (d->status == PAWL_OK) {
             uint64_t before = (d->unread_at - window_at(number)) / FORMAT_BLOCK_BYTES;
             judge_blocks(d, &(read_blocks){.bytes = m->read,
@@ -182,7 +182,7 @@ static void judge_next(verification *v, crew_member *m) {
     bool more = claimable(v);
     monitor_leave(&v->crew.monitor);
     if (more) {
-        crew_call(&v->crew);
+        crew_call(&v->crew, m->cached);
     }
     if (d->status == PAWL_OK) {
         judge_window(v, number, m, d);

@@ -55,7 +55,9 @@ uint64_t plan_read_place(const plan_read *read, uint64_t offset, const uint8_t *
     const record_entry *entry = read->pair->source;
     const record_piece *piece = read->piece;
     if (read->straight != NULL) {
-        memcpy(read->straight + (offset - read->offset), bytes, n);
+        uint8_t *to = read->straight + (offset - read->offset);
+        mem_populate(to, n);
+        memcpy(to, bytes, n);
         return 0;
     }
     strided to = state_entry_memory(read->pair->wanted, read->box);

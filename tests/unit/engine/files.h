@@ -33,6 +33,7 @@ typedef struct files {
     uint8_t *bytes[FILES];
     uint32_t *sums[FILES];
     bool sums_fail;
+    bool unsummed; /* no checksums are stored */
     uint64_t reads, read_bytes;
     platform os;
     atomic_uint_fast64_t started;
@@ -150,7 +151,7 @@ static inline engine_source files_source(files *f) {
                            .context = f,
                            .file_name = get_name,
                            .file_bytes = get_bytes,
-                           .checksums = get_sums,
+                           .checksums = f->unsummed ? NULL : get_sums,
                            .reads = &f->reads,
                            .bytes = &f->read_bytes,
                            .platform = &f->os};

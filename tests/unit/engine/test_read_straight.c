@@ -126,6 +126,7 @@ static void test_any_bytes_come_to_any_alignment(void **state) {
             at += n + random_below(&random, 2) * random_below(&random, BLOCK);
         }
         f->disk.cached->of = seed % 3 * 5; /* none, or some, of the reads are of cached bytes */
+        f->disk.unsummed = seed % 2 == 0;
         assert_reads(f);
     }
 }
@@ -133,11 +134,49 @@ static void test_any_bytes_come_to_any_alignment(void **state) {
 static void test_stretches_may_share_a_block(void **state) {
     fixture *f = *state;
     one_file(f, 2 * BLOCK);
-    want(f, 0, 4096, 0);
-    want(f, 0, 2 * BLOCK, 1);
-    want(f, 4096, BLOCK, 2);
-    want(f, BLOCK + 1, BLOCK - 1, 3);
-    assert_reads(f);
+    files_cache_all(&f->disk);
+    for (int unsummed = 0; unsummed < 2; unsummed++) {
+        f->disk.unsummed = unsummed != 0;
+        forget(f);
+        want(f, 0, 4096, 0);
+        want(f, 0, 2 * BLOCK, 1);
+        want(f, 4096, BLOCK, 2);
+        want(f, BLOCK + 1, BLOCK - 1, 3);
+        assert_reads(f);
+    }
+}
+
+static const fixture *watched;
+
+/* Adds up in `of` what is read right to its place. */
+static pawl_status watch_places(store_wrapper *w, store_call *call, pawl_error *err) {
+    cached_store *c = (cached_store *)w;
+    pawl_status status = store_call_inner(call, err);
+    if (call->op == STORE_OP_READ) {
+        const target *t = &watched->targets[0];
+        const uint8_t *into = call->into;
+        call->file->read_cached = true;
+        c->of += into >= t->memory && into < t->memory + t->bytes ? *call->moved : 0;
+    }
+    return status;
+}
+
+/* Cached bytes that nothing is stored of are copied once; what shares a step with other bytes, twice. */
+static void test_what_has_no_checksums_is_read_to_its_place(void **state) {
+    fixture *f = *state;
+    const uint64_t step = (uint64_t)512 << 10;
+    one_file(f, WINDOW);
+    f->disk.refuse_threads = true;
+    f->disk.cached->wrapper.around = watch_places;
+    watched = f;
+    for (int unsummed = 0; unsummed < 2; unsummed++) {
+        f->disk.unsummed = unsummed != 0;
+        f->disk.cached->of = 0;
+        forget(f);
+        want(f, 1, WINDOW - 2, 7);
+        assert_reads(f);
+        assert_int_equal(f->disk.cached->of, unsummed != 0 ? WINDOW - 2 * step : 0);
+    }
 }
 
 static void test_short_reads_are_gone_on_with(void **state) {
@@ -145,6 +184,7 @@ static void test_short_reads_are_gone_on_with(void **state) {
     one_file(f, WINDOW + 77);
     files_cache_all(&f->disk);
     for (uint64_t nth = 1; nth <= 9; nth++) {
+        f->disk.unsummed = nth % 2 == 0;
         forget(f);
         want(f, 1, WINDOW + 76, 9);
         store_fault_set(f->disk.fault,
@@ -254,6 +294,7 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
         TEST(test_any_bytes_come_to_any_alignment),
         TEST(test_stretches_may_share_a_block),
+        TEST(test_what_has_no_checksums_is_read_to_its_place),
         TEST(test_short_reads_are_gone_on_with),
         TEST(test_r08_nothing_of_a_damaged_block_is_placed),
         TEST(test_r08_threads_place_no_damaged_block),
