@@ -14,7 +14,7 @@ from . import _abi
 from ._abi import Dtype
 from ._error import UsageError
 from ._handle import text_bytes
-from ._memory import Memory, memory_of
+from ._memory import PARTS, Memory, memory_of
 
 #: Names of types of elements in NumPy, ml_dtypes, TensorFlow, JAX and PyTorch.
 _DTYPE_OF = {
@@ -134,12 +134,12 @@ def _of_typed(value: Any, dtype: Any, shape: Any) -> BatchEntry | None:
         return _no_array("text")
     if word == "object":
         return _of_objects(value)
-    known = Dtype.F64 if word == "complex128" else _DTYPE_OF.get(word)
+    known = PARTS.get(word) or _DTYPE_OF.get(word)
     if known is None:
         return _no_array(f"of type {word}") if of_tensorflow(value) else None
     if getattr(shape, "rank", 0) is None:  # of a TensorShape
         return _no_array("of an unknown number of dimensions")
-    parts = (2,) if word == "complex128" else ()  # as memory_of has it
+    parts = (2,) if word in PARTS else ()  # as memory_of has it
     return BatchEntry(known, (*(None if one is None else int(one) for one in shape), *parts))
 
 

@@ -95,9 +95,10 @@ _OF_DLPACK = {
 _LANES = {Dtype.F4: 2}
 _DLPACK_OF = {dtype: code for code, dtype in _OF_DLPACK.items()}
 
-#: complex128, which safetensors has not, in the three: kept as F64 with a last dimension of 2, the
-#: real part and the imaginary, which is how it lies in memory.
-_COMPLEX128 = ("c16", "Zd", (5, 128))
+#: The parts of complex types that safetensors has not, complex128 and PyTorch's complex32: kept with a last dimension
+#: of 2, the real part and the imaginary, which is how they lie in memory.
+PARTS = {"complex128": Dtype.F64, "complex32": Dtype.F16}
+_PARTS_OF = {"c16": Dtype.F64, "Zd": Dtype.F64, (5, 128): Dtype.F64, (5, 32): Dtype.F16}
 
 
 @functools.cache
@@ -154,9 +155,9 @@ class Memory(NamedTuple):
         return math.prod(self.shape) * dtype_bits(self.dtype) // 8
 
 
-def _of_complex128(memory: Memory) -> Memory:
-    """The parts of complex numbers, described as if each were one F64."""
-    strides = None if memory.strides is None else (*memory.strides, 8)
+def _of_parts(memory: Memory) -> Memory:
+    """The parts of complex numbers, described as if each number were one part."""
+    strides = None if memory.strides is None else (*memory.strides, dtype_bits(memory.dtype) // 8)
     return memory._replace(shape=(*memory.shape, 2), strides=strides, parts=True)
 
 
@@ -197,8 +198,8 @@ def _of_array_interface(name: str, array: Any, interface: dict[str, Any]) -> Mem
     if order == (">" if sys.byteorder == "little" else "<"):
         raise _refuse(name, f"its elements ({typestr}) are not in this machine's byte order; convert it first")
     named = _name_of(getattr(array, "dtype", ""))
-    parts = kind in _COMPLEX128
-    dtype = Dtype.F64 if parts else _OF_NAME.get(named) or _OF_TYPESTR.get(kind)
+    parts = _PARTS_OF.get(kind)
+    dtype = parts or _OF_NAME.get(named) or _OF_TYPESTR.get(kind)
     if dtype is None:
         raise _refuse(name, f"elements of type {named or typestr} cannot be saved")
     if interface.get("mask") is not None or type(array).__name__ == "MaskedArray":
@@ -215,7 +216,7 @@ def _of_array_interface(name: str, array: Any, interface: dict[str, Any]) -> Mem
         address = (held.view.buf or 0) + interface.get("offset", 0)
     strides = interface.get("strides")
     memory = Memory(dtype, tuple(interface["shape"]), strides and tuple(strides), address, not read_only, owner)
-    return _of_complex128(memory) if parts else memory
+    return memory if parts is None else _of_parts(memory)
 
 
 class _Buffer(ctypes.Structure):
@@ -266,14 +267,14 @@ def _of_buffer(name: str, array: object) -> Memory:
         if text[0] in (">!" if sys.byteorder == "little" else "<"):
             raise _refuse(name, f"its elements ({text}) are not in this machine's byte order; convert it first")
         text = text[1:]
-    parts = text in _COMPLEX128
-    dtype = Dtype.F64 if parts else _OF_FORMAT.get(text)
-    if dtype is None or dtype_bits(dtype) != view.itemsize * (4 if parts else 8):
+    parts = _PARTS_OF.get(text)
+    dtype = parts or _OF_FORMAT.get(text)
+    if dtype is None or dtype_bits(dtype) * (1 if parts is None else 2) != view.itemsize * 8:
         raise _refuse(name, f"elements of format {text!r} cannot be saved")
     shape = tuple(view.shape[i] for i in range(view.ndim))
     strides = tuple(view.strides[i] for i in range(view.ndim)) if view.strides else None
     memory = Memory(dtype, shape, strides, view.buf or 0, not view.readonly, held)
-    return _of_complex128(memory) if parts else memory
+    return memory if parts is None else _of_parts(memory)
 
 
 class _DLDevice(ctypes.Structure):
@@ -349,8 +350,8 @@ def _of_dlpack(name: str, array: Any) -> Memory:
         )
     capsule, tensor, writable = _dlpack_tensor(array)
     code = (tensor.dtype.code, tensor.dtype.bits)
-    parts = code in _COMPLEX128
-    dtype = Dtype.F64 if parts else _OF_DLPACK.get(code)
+    parts = _PARTS_OF.get(code)
+    dtype = parts or _OF_DLPACK.get(code)
     lanes = 1 if dtype is None else _LANES.get(dtype, 1)
     if dtype is None or tensor.dtype.lanes != lanes:
         raise _refuse(name, f"elements of DLPack type {code}, {tensor.dtype.lanes} lanes, cannot be saved")
@@ -360,7 +361,7 @@ def _of_dlpack(name: str, array: Any) -> Memory:
     memory = Memory(dtype, shape, strides, (tensor.data or 0) + tensor.byte_offset, writable, capsule)
     if lanes > 1:
         return _of_lanes(name, memory, lanes)
-    return _of_complex128(memory) if parts else memory
+    return memory if parts is None else _of_parts(memory)
 
 
 def memory_of(name: str, array: Any) -> Memory:

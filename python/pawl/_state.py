@@ -18,7 +18,7 @@ from ._abi import Tensor as CTensor
 from ._error import UsageError, check, error_handle
 from ._handle import Handle, counted, fill_options, switch, text_bytes, whole_numbers
 from ._library import lib
-from ._memory import Memory, memory_of
+from ._memory import PARTS, Memory, memory_of
 
 Value = bool | int | float | str | bytes | list[Any] | dict[str, Any]
 
@@ -107,8 +107,11 @@ def _role_named(name: str) -> Role:
         raise UsageError(f"there is no role {name!r}; there are {known}") from None
 
 
+_COMPLEX_OF = {parts: name for name, parts in PARTS.items()}
+
+
 def _type(memory: Memory) -> str:
-    return "complex128" if memory.parts else memory.dtype.name
+    return _COMPLEX_OF[memory.dtype] if memory.parts else memory.dtype.name
 
 
 class _Described:

@@ -65,7 +65,7 @@ from ._hook import fence_before_steps, leave_steps_alone
 from ._names import entry_name, torch_name
 from ._objects import flatten, rebuild
 from ._planner import tell_reader
-from ._tensors import TORCH_DTYPES, is_dense, memory_of, refuse_float4, replica_of
+from ._tensors import IN_PARTS, TORCH_DTYPES, is_dense, memory_of, refuse_float4, replica_of
 
 logger = logging.getLogger("pawl")
 
@@ -122,6 +122,9 @@ def _host(tensor: torch.Tensor) -> torch.Tensor:
 
 def _bytes_tensor(data: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+_IN_PARTS = {str(dtype).removeprefix("torch."): dtype for dtype in IN_PARTS}  # as notes have them
 
 
 def _dtype(entry: Entry) -> torch.dtype:
@@ -361,9 +364,9 @@ class _Saved:
         offset, shape = tuple(data.chunk.offsets), tuple(data.size)
         if not any(offset):
             self.note(fqn)
-        if tensor.dtype == torch.complex128:  # pawl's largest complex type is half of it
+        if tensor.dtype in IN_PARTS:
             offset, shape = (*offset, 0), (*shape, 2)
-            self.note(fqn)["dtype"] = "complex128"
+            self.note(fqn)["dtype"] = str(tensor.dtype).removeprefix("torch.")
         about: dict[str, Any] = {}
         if self._replicated and item.type == WriteItemType.SHARD:
             whole = getattr(self._planner, "state_dict", {}).get(fqn)
@@ -619,8 +622,8 @@ def _described(entry: Entry, note: dict[str, Any]) -> TensorStorageMetadata | By
     if "object" in note:
         return BytesStorageMetadata()
     shape, dtype = entry.shape, _dtype(entry)
-    if note.get("dtype") == "complex128":
-        shape, dtype = shape[:-1], torch.complex128
+    if note.get("dtype") in _IN_PARTS:
+        shape, dtype = shape[:-1], _IN_PARTS[note["dtype"]]
     size = torch.Size(shape)
     whole = ChunkStorageMetadata(offsets=torch.Size([0] * len(shape)), sizes=size)
     return TensorStorageMetadata(properties=TensorProperties(dtype=dtype), size=size, chunks=[whole])
@@ -641,8 +644,8 @@ def _outline(name: str, what: Any) -> Any:
     if not isinstance(what, torch.Tensor):
         return {}
     shape, dtype = tuple(what.shape), what.dtype
-    if dtype == torch.complex128:
-        shape, dtype = (*shape, 2), torch.float64
+    if dtype in IN_PARTS:
+        shape, dtype = (*shape, 2), IN_PARTS[dtype]
     memory = memory_of(name, torch.empty([min(1, extent) for extent in shape], dtype=dtype))
     return Tensor([Box((0,) * len(shape), memory)], shape=shape)
 
@@ -675,7 +678,7 @@ class _Wanted:
             memory = torch.empty(target.shape, dtype=target.dtype)
         self._tensors.append((item, target, memory))
         offset = tuple(item.storage_offsets)
-        if self._notes.get(fqn, {}).get("dtype") == "complex128":
+        if self._notes.get(fqn, {}).get("dtype") in _IN_PARTS:
             offset = (*offset, 0)
         self._add(entry_name(fqn), memory, offset)
 

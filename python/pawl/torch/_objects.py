@@ -23,7 +23,7 @@ import torch
 
 from .._error import Damaged, UsageError
 from ._names import escape
-from ._tensors import is_dense, kind_without_elements
+from ._tensors import IN_PARTS, is_dense, kind_without_elements
 
 #: Containers inside of each other, at most.
 MAX_DEPTH = 100
@@ -169,7 +169,7 @@ class _Writer:
             node["parameter"] = True
         if tensor.requires_grad:
             node["grad"] = True
-        if tensor.dtype == torch.complex128:  # which checkpoints have as its parts
+        if tensor.dtype in IN_PARTS:  # which checkpoints have as its parts
             node["parts"] = True
         tensor = tensor.detach()
         if tensor.is_conj() or tensor.is_neg():
@@ -224,7 +224,7 @@ class _Writer:
             }
 
     def _add(self, path: str, tensor: torch.Tensor) -> None:
-        self.tensors[path] = torch.view_as_real(tensor) if tensor.dtype == torch.complex128 else tensor
+        self.tensors[path] = torch.view_as_real(tensor) if tensor.dtype in IN_PARTS else tensor
 
 
 def _type_name(value: Any) -> str:

@@ -17,7 +17,7 @@ from .._error import UsageError
 from .._state import State
 from ._names import Tree, escape, tree_of
 from ._objects import damaged, flatten, rebuild
-from ._tensors import DTYPES, TORCH_DTYPES, bytes_of, empty, is_sharded
+from ._tensors import DTYPES, IN_PARTS, TORCH_DTYPES, bytes_of, empty, is_sharded
 
 
 class Json(NamedTuple):
@@ -308,7 +308,7 @@ class OptimizerPart(Part):
         else:
             on_host = entry.slot == "step" and not self._step_on_device(parameter)
             tensor = empty(entry, "cpu" if on_host else parameter.device)
-            if tensor is not None and parameter.dtype == torch.complex128 and entry.shape == (*parameter.shape, 2):
+            if tensor is not None and parameter.dtype in IN_PARTS and entry.shape == (*parameter.shape, 2):
                 tensor = torch.view_as_complex(tensor)
         if tensor is not None:
             tensor = tensor.detach()

@@ -15,7 +15,7 @@ from .._memory import Memory, dtype_bits
 from .._shadow import Shadow
 from .._state import Box, Tensor
 
-#: PyTorch's types of elements and pawl's. complex128 is kept as F64 with a last dimension of 2.
+#: PyTorch's types of elements and pawl's.
 DTYPES: dict[torch.dtype, Dtype] = {
     torch.bool: Dtype.BOOL,
     torch.uint8: Dtype.U8,
@@ -37,6 +37,8 @@ DTYPES: dict[torch.dtype, Dtype] = {
     torch.float8_e5m2fnuz: Dtype.F8_E5M2FNUZ,
     torch.float8_e8m0fnu: Dtype.F8_E8M0,
 }
+#: Complex types that pawl has not, and the type of their two parts: kept as tensors of it, with a last dimension of 2.
+IN_PARTS = {torch.complex32: torch.float16, torch.complex128: torch.float64}
 #: Two elements to a byte, which PyTorch counts as one; None: this PyTorch has no such type.
 FLOAT4: torch.dtype | None = getattr(torch, "float4_e2m1fn_x2", None)
 #: PyTorch's, by the names that checkpoints have.
@@ -107,7 +109,7 @@ def memory_of(name: str, tensor: torch.Tensor) -> Memory:
         raise _refuse(name, f"it is on the device {tensor.device}; copy it to host memory first")
     if tensor.is_conj() or tensor.is_neg():
         raise _refuse(name, "it is a conjugated or negated view; call resolve_conj().resolve_neg() first")
-    if tensor.dtype == torch.complex128:
+    if tensor.dtype in IN_PARTS:
         tensor = torch.view_as_real(tensor)
     if tensor.dtype == FLOAT4:
         return _float4_memory(name, tensor)
@@ -166,7 +168,7 @@ def sharded(name: str, tensor: Any, local: torch.Tensor, shadow: Shadow | None =
         raise _refuse(name, f"this process holds {len(chunks)} parts of it; redistribute it to one")
     shape: tuple[int, ...] = tuple(tensor.shape)
     offset: tuple[int, ...] = tuple(chunks[0].offsets) if chunks else (0,) * len(shape)
-    if tensor.dtype == torch.complex128:
+    if tensor.dtype in IN_PARTS:
         shape, offset = (*shape, 2), (*offset, 0)
     memory = memory_of(name, local)._replace(provider=shadow)
     if not chunks:

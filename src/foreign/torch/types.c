@@ -24,7 +24,7 @@ static const torch_type types[] = {
     {"float64", "DoubleStorage", NULL, PAWL_F64, 8},
     {"int64", "LongStorage", NULL, PAWL_I64, 8},
     {"uint64", NULL, NULL, PAWL_U64, 8},
-    {"complex32", NULL, "C32", 0, 4},
+    {"complex32", NULL, "C32", PAWL_F16, 4},
     {"complex128", "ComplexDoubleStorage", "C128", PAWL_F64, 16},
     {"float4_e2m1fn_x2", NULL, "F4_X2", 0, 1},
     {"qint8", "QInt8Storage", "QINT8", 0, 1},

@@ -105,7 +105,7 @@ class Ranks(support.InDirectory):
 class Alone(support.InDirectory):
     def test_dtypes_shapes_and_names(self):
         dtypes = [torch.bool, torch.uint8, torch.int16, torch.bfloat16, torch.float16, torch.float64, torch.complex64]
-        dtypes += [torch.complex128, torch.float8_e4m3fn, torch.uint64]
+        dtypes += [torch.complex32, torch.complex128, torch.float8_e4m3fn, torch.uint64]
         state = {str(dtype): torch.arange(6).reshape(2, 3).to(dtype) for dtype in dtypes}
         state |= {"a/b": torch.ones(2), "a..b": torch.zeros(1), "50%": torch.ones(()), "empty": torch.zeros(0, 3)}
         state |= {"turned": torch.arange(6.0).reshape(2, 3).t(), "spread": torch.ones(1).expand(4)}
