@@ -79,6 +79,33 @@ static bool is_of_orbax(pawl_survey *v, const survey_directory *d) {
     return has_item_of_orbax(v, d);
 }
 
+/* Databases of processes, which Orbax puts together last. */
+static bool has_only_processes(const survey_directory *d) {
+    bool processes = false;
+    for (size_t i = 0; i < d->count; i++) {
+        processes = processes || fnmatch("ocdbt.process_*", d->items[i].name, 0) == 0;
+    }
+    return processes && !survey_has(d, "manifest.ocdbt");
+}
+
+/* An item of a step, or the step that is its own only item. */
+static pawl_status find_unmerged(pawl_survey *v, const survey_directory *d, bool *unmerged,
+                                 pawl_error *err) {
+    *unmerged = has_only_processes(d);
+    for (size_t i = 0; i < d->count && !*unmerged; i++) {
+        CLEANUP(arena_free) arena memory = {0};
+        survey_directory item;
+        bool listed = false;
+        char path[STORE_MAX_PATH];
+        if (d->items[i].stat.type == STORE_DIR_TYPE &&
+            survey_join(path, d->path, d->items[i].name)) {
+            TRY(survey_list(v, path, &memory, &item, &listed, err));
+        }
+        *unmerged = listed && has_only_processes(&item);
+    }
+    return PAWL_OK;
+}
+
 static pawl_status add_all_below(pawl_survey *v, const char *path, foreign_kind kind,
                                  const char *unfinished, pawl_error *err) {
     survey_sum sum = {0};
@@ -99,7 +126,13 @@ pawl_status survey_as_whole(pawl_survey *v, const survey_directory *d, bool *who
         return add_dcp(v, d, described, err);
     }
     if (is_of_orbax(v, d)) {
-        return add_all_below(v, d->path, FOREIGN_ORBAX, NULL, err);
+        bool unmerged;
+        TRY(find_unmerged(v, d, &unmerged, err));
+        return add_all_below(v, d->path, FOREIGN_ORBAX,
+                             unmerged ? "what its processes saved was not put together, which is "
+                                        "done last; opened, it is read all the same"
+                                      : NULL,
+                             err);
     }
     bool model = survey_has(d, "saved_model.pb") || survey_has(d, "saved_model.pbtxt");
     if (model && is_there(v, d->path, "variables/variables.index")) {

@@ -158,6 +158,9 @@ class Two(Saved):
         listed = subprocess.run([command, "ls", self.saved], capture_output=True, text=True, check=True).stdout
         for name in ("ocdbt-3-40", "files-2-whole", "replicas"):
             self.assertRegex(listed, rf"(?m)^{name} +Orbax")
+        unmerged = self.unmerged("ocdbt-3-40")
+        listed_unmerged = subprocess.run([command, "ls", unmerged.parent], capture_output=True, text=True, check=True)
+        self.assertRegex(listed_unmerged.stdout, r"(?s)Orbax +unfinished.*was not put together")
         self.assertRegex(listed, r"(?m)^stopped.orbax-checkpoint-tmp +Orbax +unfinished")
         for name in ("ocdbt-3-40", "ocdbt-2-whole", "files-3-whole", "replicas"):
             subprocess.run([command, "verify", self.saved / name], capture_output=True, check=True)

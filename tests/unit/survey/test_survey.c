@@ -89,6 +89,43 @@ static void test_too_many_directories_are_left_out_and_told(void **state) {
     pawl_survey_free(v);
 }
 
+/* The item `item`, "" for the step itself, as two processes leave it before it is put together. */
+static void make_step_of_orbax(store *s, const char *step, const char *item, bool merged) {
+    static const char *const directories[] = {"", "/ocdbt.process_0", "/ocdbt.process_1"};
+    char path[STORE_MAX_PATH];
+    make_directory(s, step);
+    (void)snprintf(path, sizeof(path), "%s/_CHECKPOINT_METADATA", step);
+    make_file(s, path, "{}", 2, 0);
+    for (size_t i = item[0] != '\0' ? 0 : 1; i < ARRAY_LENGTH(directories); i++) {
+        (void)snprintf(path, sizeof(path), "%s%s%s", step, item, directories[i]);
+        make_directory(s, path);
+    }
+    (void)snprintf(path, sizeof(path), "%s%s/manifest.ocdbt", step, item);
+    if (merged) {
+        make_file(s, path, "", -1, 0);
+    }
+}
+
+static void test_a_step_of_orbax_that_was_not_put_together_is_unfinished(void **state) {
+    store *s = *state;
+    static const char *const items[] = {"", "/default", "/state"};
+    for (size_t i = 0; i < ARRAY_LENGTH(items); i++) {
+        make_step_of_orbax(s, i == 0 ? "0" : i == 1 ? "2" : "4", items[i], true);
+        make_step_of_orbax(s, i == 0 ? "1" : i == 1 ? "3" : "5", items[i], false);
+    }
+    pawl_survey *v = look(s);
+    assert_int_equal(pawl_survey_count(v), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const pawl_found *f = pawl_survey_get(v, i);
+        assert_int_equal(f->step, i);
+        assert_int_equal(f->status, i % 2 == 0 ? PAWL_STEP_COMMITTED : PAWL_STEP_UNFINISHED);
+        if (i % 2 == 1) {
+            assert_non_null(strstr(f->why, "was not put together"));
+        }
+    }
+    pawl_survey_free(v);
+}
+
 static pawl_status look_once(void *context, pawl_error *err) {
     pawl_survey *v = NULL;
     pawl_status status = survey_open(context, context, &v, err);
@@ -107,6 +144,7 @@ static void test_without_memory_it_fails_and_leaks_nothing(void **state) {
     make_file(s, "d/m.data-00000-of-00001", "", -1, 0);
     make_directory(s, "orbax");
     make_file(s, "orbax/_CHECKPOINT_METADATA", "", -1, 0);
+    make_directory(s, "orbax/default");
     assert_true(failing_memory_each(look_once, s) > 5);
 }
 
@@ -116,6 +154,8 @@ int main(void) {
         cmocka_unit_test(test_numbers_are_ordered_by_their_value),
         cmocka_unit_test_setup_teardown(test_too_many_directories_are_left_out_and_told, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_step_of_orbax_that_was_not_put_together_is_unfinished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_it_fails_and_leaks_nothing, set_up,
                                         tear_down),
     };
