@@ -33,7 +33,7 @@
 #   make wheel      the Python package, with library and command inside: dist/pawl-*.whl
 #   make install    PREFIX=/usr/local DESTDIR=
 #
-# JOBS=n: processes at a time [one per core]. WERROR=ON: compiler warnings are errors [in CI].
+# JOBS=n: processes at a time [one per core, and one more that test]. WERROR=ON: compiler warnings are errors [in CI].
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
