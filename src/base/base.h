@@ -89,12 +89,9 @@ void *mem_alloc(size_t bytes);
 void *mem_calloc(size_t count, size_t item_bytes);
 void *mem_aligned(size_t alignment, size_t bytes);
 void *mem_pages(size_t bytes); /* page-aligned; huge pages where the system gives them */
-/* What is in such memory is of no worth: until it is written to again, the system may take it for
- * others who need memory. */
+/* What is in it is of no worth: until it is written to again, the system may give it to others. */
 void mem_reclaimable(void *pages, size_t bytes);
-/* Asks the system for all of its pages at once, which takes less time than at the first write to
- * each. What is in them stays. */
-void mem_populate(void *memory, size_t bytes);
+void mem_populate(void *memory, size_t bytes); /* gets its pages at once; what is in them stays */
 char *mem_strdup(const char *text);
 void *mem_dup(const void *data, size_t bytes);
 /* For copies that are not used soon. Another thread, or a device, may read them only after

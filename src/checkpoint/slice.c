@@ -153,9 +153,9 @@ typedef struct batch {
     pawl_checkpoint *checkpoint;
     const record_entry *entry;
     strided to;
-    box source;    /* the piece */
-    uint64_t base; /* where it begins in its file */
-    bool straight; /* the slice is that piece: in memory as in the file */
+    box source;        /* the piece */
+    uint64_t base;     /* where it begins in its file */
+    uint8_t *straight; /* if the slice is that piece, in memory as in the file; else NULL */
     engine_stretch items[BATCH_ITEMS];
     size_t count;
     uint64_t bytes;
@@ -194,17 +194,15 @@ static pawl_status read_by_many(batch *b, pawl_error *err) {
     return engine_read_all(&job, &failed, err);
 }
 
-/* Small slices go through the reader, which keeps the blocks read last: the next slice may be in
- * them. */
+/* The reader keeps the blocks read last, in which the next small slice may be. */
 static pawl_status read_batch(batch *b, pawl_error *err) {
-    pawl_checkpoint *c = b->checkpoint;
     if (b->bytes > LARGE_BYTES) {
         TRY(read_by_many(b, err));
     } else {
         for (size_t i = 0; i < b->count; i++) {
             const engine_stretch *s = &b->items[i];
-            TRY(engine_reader_read(c->reader, s->file, s->offset, s->bytes, place_from_reader, b,
-                                   err));
+            TRY(engine_reader_read(b->checkpoint->reader, s->file, s->offset, s->bytes,
+                                   place_from_reader, b, err));
         }
     }
     b->count = 0;
@@ -217,9 +215,7 @@ static pawl_status add_stretch(void *context, engine_stretch stretch, pawl_error
     if (b->count == BATCH_ITEMS) {
         TRY(read_batch(b, err));
     }
-    if (b->straight) {
-        stretch.to = (uint8_t *)b->to.data + (stretch.offset - b->base);
-    }
+    stretch.to = b->straight != NULL ? b->straight + (stretch.offset - b->base) : NULL;
     b->items[b->count++] = stretch;
     b->bytes += stretch.bytes;
     return PAWL_OK;
@@ -231,7 +227,7 @@ static pawl_status read_part(void *context, const record_piece *piece, const box
     batch *b = context;
     b->source = box_of(b->entry->ndim, piece->box_offset, piece->box_extent);
     b->base = piece->offset;
-    b->straight = box_equal(&b->source, &b->to.box);
+    b->straight = box_equal(&b->source, &b->to.box) ? b->to.data : NULL;
     pawl_status status = slice_runs(b->entry, piece, shared, add_stretch, b, err);
     if (status == PAWL_OK) {
         status = read_batch(b, err);

@@ -258,8 +258,8 @@ static pawl_status give_all(step *s, window *w, size_t *failed, pawl_error *err)
     return PAWL_OK;
 }
 
-/* Where the step belongs, if all of it may be read there: nothing is to be verified, and one stretch
- * has all of it. What is not cached is read past the cache, to memory that suits the device. */
+/* Where the step belongs, if all of it may be read there: nothing is to be verified, and it is of
+ * one stretch. What is not cached is read past the cache, to memory that suits the device. */
 static uint8_t *place_of_step(const reading *r, const window *w, uint64_t at, size_t n,
                               const crew_member *m) {
     bool begun = w->open.count > 0 || w->first < w->last;

@@ -161,7 +161,7 @@ static pawl_status watch_places(store_wrapper *w, store_call *call, pawl_error *
     return status;
 }
 
-/* Cached bytes that nothing is stored of are copied once; what shares a step with other bytes, twice. */
+/* Cached bytes without checksums are copied once; where other bytes are in the step, twice. */
 static void test_what_has_no_checksums_is_read_to_its_place(void **state) {
     fixture *f = *state;
     const uint64_t step = (uint64_t)512 << 10;
