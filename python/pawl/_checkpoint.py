@@ -17,7 +17,7 @@ from . import _abi
 from ._abi import Dtype, EventKind, Kind, Status, StepStatus
 from ._callbacks import Callbacks
 from ._entry import Entry, entry_of, value_of
-from ._error import NotFound, UsageError, check, decode, error_handle
+from ._error import NotFound, OutOfMemory, UsageError, check, decode, error_handle
 from ._group import Group, calling, check_group
 from ._handle import Handle, counted, path_bytes, text_bytes, whole_number
 from ._library import lib
@@ -195,7 +195,11 @@ class StoredTensor:
         count = 1
         for n in extent:
             count *= n
-        found = Array(self._dtype, shape, count * dtype_bits(self._dtype) // 8)
+        try:
+            found = Array(self._dtype, shape, count * dtype_bits(self._dtype) // 8)
+        except OutOfMemory as error:
+            error.entry = self.name
+            raise
         self._checkpoint._read(self.name, offset, extent, found)
         return found
 

@@ -15,7 +15,7 @@ import sys
 from typing import Any, NamedTuple, Protocol
 
 from ._abi import Dtype
-from ._error import UsageError
+from ._error import OutOfMemory, UsageError
 from ._library import lib
 
 # ---- types of elements ---------------------------------------------------------------------------
@@ -385,7 +385,7 @@ def memory_of(name: str, array: Any) -> Memory:
             found = _of_dlpack(name, array)
         except UsageError:
             raise
-        except ValueError as why:
+        except (BufferError, RuntimeError, TypeError, ValueError) as why:
             raise _refuse(name, f"its __dlpack__ gives no tensor: {why}") from why
     else:
         try:
@@ -468,7 +468,7 @@ def _new_memory(nbytes: int) -> ctypes.Array[ctypes.c_uint8]:
     try:
         pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError:
-        raise MemoryError(f"{nbytes} bytes of memory") from None
+        raise OutOfMemory(f"there is no memory for {nbytes} bytes") from None
     return (ctypes.c_uint8 * nbytes).from_buffer(pages)
 
 

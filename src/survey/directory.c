@@ -130,7 +130,7 @@ pawl_status survey_as_whole(pawl_survey *v, const survey_directory *d, bool *who
         TRY(find_unmerged(v, d, &unmerged, err));
         return add_all_below(v, d->path, FOREIGN_ORBAX,
                              unmerged ? "what its processes saved was not put together, which is "
-                                        "done last; opened, it is read all the same"
+                                        "done last"
                                       : NULL,
                              err);
     }

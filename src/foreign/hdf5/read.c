@@ -294,6 +294,11 @@ static pawl_status look_into(walk *w, const hdf5_header *h, pawl_error *err) {
         TRY(add_dataset(w, h, err));
     } else if (hdf5_find(h, HDF5_TYPE) != NULL) {
         TRY(hdf5_add_note(w->f, w->now->path, "datatype", "a datatype with a name", 22, err));
+    } else {
+        hdf5_refuse(w->f, PAWL_EDAMAGED, w->f->base + h->address, 16, err,
+                    "an object is neither a group nor a dataset");
+        error_expected(err, "an object header with links, or with a type, a shape and a layout");
+        return PAWL_EDAMAGED;
     }
     return hdf5_attributes(w->f, h, take_attribute, w, err);
 }

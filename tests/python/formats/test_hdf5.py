@@ -291,6 +291,38 @@ class Unsupported(WithH5py):
                         checkpoint[name].read()
             self.files += 1
 
+    def test_r08_no_flipped_bit_makes_an_entry_vanish(self):
+        """HDF5's own library does not find it either, or pawl says that the file is damaged."""
+        path = self.directory / "whole.h5"
+        values = np.arange(100.0)
+        with h5py.File(path, "w") as file:
+            file["a"], file["g/b"] = values, values
+        whole = path.read_bytes()
+        elements = {at for at in range(len(whole)) if whole[at : at + 800] == values.tobytes()}
+        self.assertEqual(len(elements), 2)
+        flipped, refused, fewer = self.directory / "flipped.h5", 0, 0
+        for at in range(len(whole)):
+            if any(begin <= at < begin + 800 for begin in elements):
+                continue
+            for bit in range(8):
+                damaged = bytearray(whole)
+                damaged[at] ^= 1 << bit
+                flipped.write_bytes(damaged)
+                try:
+                    with pawl.open(flipped) as checkpoint:
+                        found = [entry.name for entry in checkpoint.entries() if "@" not in entry.name]
+                except pawl.Error:
+                    refused += 1
+                    continue
+                if len(found) < 2:
+                    fewer += 1
+                    with self.subTest(at=at, bit=bit), h5py.File(flipped) as file:
+                        theirs = []
+                        file.visititems(lambda name, it, theirs=theirs: theirs.append(isinstance(it, h5py.Dataset)))
+                        self.assertEqual(sum(theirs), len(found))
+        self.assertGreater(refused, 1000)
+        self.assertLess(fewer, 10)
+
 
 if __name__ == "__main__":
     support.main()

@@ -3,6 +3,8 @@
 
 import contextlib
 import errno
+import json
+import pathlib
 import resource
 import signal
 import time
@@ -26,6 +28,33 @@ def files_up_to(size):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextlib.contextmanager
+def little_memory(more):
+    """This process's address space grows by `more` bytes at most."""
+    pages = int(pathlib.Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+class Reading(support.InDirectory):
+    def test_no_memory_for_a_tensor(self):
+        path = self.directory / "x.safetensors"
+        header = json.dumps({"x": {"dtype": "U8", "shape": [64 * MIB], "data_offsets": [0, 64 * MIB]}}).encode()
+        with path.open("wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(8 + len(header) + 64 * MIB)
+        with pawl.open(path) as checkpoint:
+            with little_memory(16 * MIB), self.assertRaises(pawl.OutOfMemory) as caught:
+                checkpoint["x"].read()
+            self.assertIsInstance(caught.exception, MemoryError)
+            self.assertEqual(caught.exception.entry, "x")
+            self.assertEqual(checkpoint["x"].read().nbytes, 64 * MIB)
 
 
 class Saving(support.InDirectory):

@@ -280,6 +280,25 @@ class Jobs(support.InDirectory):
             entry = checkpoint.entry("model/copied")
             self.assertEqual((entry.dtype, entry.shape), ("F4", (4, 12)))
 
+    def test_lazily_conjugated_and_negated_tensors(self):
+        """They are written to one by one: PyTorch's call for many refuses them."""
+        model = nn.Linear(2, 2)
+        model.register_buffer("conjugated", torch.randn(3, dtype=torch.complex64).conj())
+        model.register_buffer("of_two_parts", torch.randn(3, dtype=torch.complex128).conj())
+        model.register_buffer("negated", torch.randn(3, dtype=torch.complex64).conj().imag)
+        model.turned = nn.Parameter(torch.randn(2, 3, dtype=torch.complex64).H)
+        self.assertTrue(model.conjugated.is_conj() and model.negated.is_neg() and model.turned.is_conj())
+        kept = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        with pawl.torch.Checkpointer(self.run_path, model=model) as ckpt:
+            ckpt.save()
+        with torch.no_grad():
+            for tensor in (*model.parameters(), *model.buffers()):
+                tensor.zero_()
+        with pawl.torch.Checkpointer(self.run_path, model=model) as ckpt:
+            ckpt.restore()
+        for name, tensor in model.state_dict().items():
+            self.assertTrue(torch.equal(tensor, kept[name]), name)
+
     def test_nothing_is_changed_where_nothing_is_restored(self):
         job = self.adam()
         with pawl.torch.Checkpointer(self.run_path, **job.parts()) as ckpt:

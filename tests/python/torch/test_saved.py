@@ -174,6 +174,12 @@ class Tensors(Saved):
         torch.save([large[7:9]], self.directory / "x.pt")
         self.assertGreater((self.directory / "x.pt").stat().st_size, 4 << 20)
 
+    def test_tensors_that_give_no_memory_are_named(self):
+        for tensor in (torch.zeros(2, dtype=torch.complex64).conj(), torch.zeros(2, requires_grad=True)):
+            with self.assertRaisesRegex(pawl.UsageError, "^x: its __dlpack__ gives no tensor: ") as caught:
+                pawl.State({"x": tensor})
+            self.assertEqual(caught.exception.entry, "x")
+
     def test_complex128_that_shares_memory(self):
         base = torch.randn(6, dtype=torch.complex128)
         found = self.saved([base, base[2:4]])
