@@ -746,13 +746,11 @@ class Checkpointer:
 
 def _copy(to: list[torch.Tensor], of: list[torch.Tensor]) -> None:
     """Copies tensors, and waits for those of devices."""
-    lazy = [tensor.is_conj() or tensor.is_neg() for tensor in to]  # which _foreach_copy_ cannot write to
-    plain = [(one, source.detach()) for one, source, is_lazy in zip(to, of, lazy) if not is_lazy]
-    if plain:
-        torch._foreach_copy_([one for one, _ in plain], [source for _, source in plain], non_blocking=True)
-    for one, source, is_lazy in zip(to, of, lazy):
-        if is_lazy:
-            one.copy_(source.detach(), non_blocking=True)
+    if any(tensor.is_conj() or tensor.is_neg() for tensor in to):  # which _foreach_copy_ cannot write to
+        for one, tensor in zip(to, of, strict=True):
+            one.copy_(tensor.detach(), non_blocking=True)
+    else:
+        torch._foreach_copy_(to, [tensor.detach() for tensor in of], non_blocking=True)
     devices = {tensor.device for tensor in (*to, *of) if tensor.device.type == "cuda"}
     for device in devices:
         torch.cuda.current_stream(device).synchronize()
