@@ -9,6 +9,7 @@
 
 #define PAGE_BYTES      ((size_t)4096)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
+#define LEAST_POPULATED ((size_t)64 << 10) /* for less, the call takes longer than it saves */
 
 #define VEC_FIRST_ITEMS 8
 
@@ -59,6 +60,9 @@ void mem_reclaimable(void *pages, size_t bytes) {
 
 void mem_populate(void *memory, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
+    if (bytes < LEAST_POPULATED) {
+        return;
+    }
     uintptr_t first = ((uintptr_t)memory + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     uintptr_t end = ((uintptr_t)memory + bytes) / PAGE_BYTES * PAGE_BYTES;
     if (end > first) {

@@ -344,7 +344,7 @@ void store_ring_forget(store_ring *r, const store_file *f) {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static bool is_registered(store_ring *r, size_t region) {
+static bool try_to_register(store_ring *r, size_t region) {
     if (!r->registered[region] && !r->memory_refused) {
         r->registered[region] = register_region(r, region);
         r->memory_refused = !r->registered[region];
@@ -359,7 +359,7 @@ static int region_of(store_ring *r, const void *memory, size_t n) {
         return -1;
     }
     size_t first = (at - start) / r->region_bytes, last = (at - start + n - 1) / r->region_bytes;
-    return first == last && is_registered(r, first) ? (int)first : -1;
+    return first == last && try_to_register(r, first) ? (int)first : -1;
 }
 
 static void prepare_write(store_ring *r, struct io_uring_sqe *sqe, store_io *io, int fd, size_t n) {
