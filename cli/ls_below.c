@@ -84,7 +84,7 @@ static void put_json(json *j, const pawl_survey *survey) {
 int ls_below_print(output *out, const pawl_survey *survey) {
     bool damaged = false;
     for (size_t i = 0; i < pawl_survey_count(survey); i++) {
-        damaged = damaged || pawl_survey_get(survey, i)->status == PAWL_STEP_DAMAGED;
+        damaged = damaged || ls_status_is_bad(pawl_survey_get(survey, i)->status);
     }
     if (out->as_json) {
         put_json(&out->json, survey);

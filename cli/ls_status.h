@@ -9,5 +9,6 @@
 
 const char *ls_status_name(pawl_step_status status);
 style ls_status_style(pawl_step_status status);
+bool ls_status_is_bad(pawl_step_status status); /* damaged, or nobody could look */
 
 #endif

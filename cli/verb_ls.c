@@ -166,7 +166,7 @@ static void print_steps_json(output *out, const pawl_catalog *catalog, bool stat
 
 static bool is_damaged(const pawl_catalog *catalog) {
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
-        if (pawl_catalog_get(catalog, i)->status == PAWL_STEP_DAMAGED) {
+        if (ls_status_is_bad(pawl_catalog_get(catalog, i)->status)) {
             return true;
         }
     }

@@ -136,14 +136,15 @@ const verb verbs[] = {
         .name = "ls",
         .summary = "list the checkpoints of a run, or below a directory",
         .description =
-            "Lists every step of a run: committed, unfinished or damaged, when it was saved, how "
+            "Lists every step of a run: committed, unfinished, damaged or unreadable, when it was "
+            "saved, how "
             "large it is, its metrics, and whether it is pinned or being read. No data file is "
             "opened; to know that the bytes are good, use 'pawl verify'. Of one checkpoint of "
             "another "
             "tool: its format, size, and how many files and entries it has.\n"
             "Of any other directory: every checkpoint below it, of any format, by its path, with "
             "the "
-            "step that its name or its run says, and why it is unfinished or damaged, as far as "
+            "step that its name or its run says, and why it is not committed, as far as "
             "names and the heads of files tell. It looks six levels down, at 10,000 directories "
             "and "
             "200,000 names at most, follows no link that leads out, and says what it left out.",
@@ -153,7 +154,7 @@ const verb verbs[] = {
                      {"pawl ls --stats runs/7", "the same, with what each save cost"},
                      {"pawl ls --json runs/7", "the same for a program"},
                      {"pawl ls runs", "every checkpoint below runs, of pawl and of other tools"}},
-        .different = "A checkpoint is damaged.",
+        .different = "A checkpoint is damaged, or may not be read.",
         .run = verb_ls,
     },
     {

@@ -22,7 +22,8 @@ extern "C" {
 typedef enum pawl_step_status {
     PAWL_STEP_COMMITTED = 1,  /* has a manifest that verifies, and every file at its size */
     PAWL_STEP_UNFINISHED = 2, /* no manifest: a save in progress, what a crash left, no directory */
-    PAWL_STEP_DAMAGED = 3     /* a manifest, but it or a file that it names is damaged or missing */
+    PAWL_STEP_DAMAGED = 3,    /* a manifest, but it or a file that it names is damaged or missing */
+    PAWL_STEP_UNREADABLE = 4  /* the system refused to read it: it may be whole */
 } pawl_step_status;
 
 typedef struct pawl_step_info {
@@ -37,7 +38,7 @@ typedef struct pawl_step_info {
     int pinned;
     int being_read;
     const char *metrics_json; /* "{}" when there are none */
-    const char *why;          /* why it is unfinished or damaged; otherwise NULL */
+    const char *why;          /* why it is not committed; otherwise NULL */
 } pawl_step_info;
 
 typedef struct pawl_catalog pawl_catalog;
@@ -45,8 +46,7 @@ typedef struct pawl_catalog pawl_catalog;
 /* Reads the run's directory and every manifest. Cheap: no data file is opened. `options` may be
  * NULL, here and below; their `step` must be NULL where no step is opened. Even while the run
  * changes, each step is shown as it was at one moment; PAWL_EBUSY when it changes too fast for
- * that. PAWL_ENOTFOUND says what is at the path instead (another tool's checkpoint, an empty
- * directory, one step's directory). */
+ * that. PAWL_ENOTFOUND says what is there instead (another tool's checkpoint, nothing, one step). */
 PAWL_API pawl_status pawl_catalog_open(const char *run_path, const pawl_open_options *options,
                                        pawl_catalog **catalog, pawl_error *err) PAWL_MUST_CHECK;
 PAWL_API void pawl_catalog_free(pawl_catalog *catalog);

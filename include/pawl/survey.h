@@ -24,9 +24,9 @@ typedef struct pawl_found {
     const char *format; /* as of pawl_checkpoint_info; NULL: nothing says which */
     /* COMMITTED: all is there that names, heads and ends of files ask for. UNFINISHED: it was not
      * written to its end, or not yet, or cut off. DAMAGED: some of its files are missing, or what
-     * is in them cannot be opened. */
+     * is in them cannot be opened. UNREADABLE: the system refused to open them. */
     pawl_step_status status;
-    const char *why;      /* why it is unfinished or damaged; otherwise NULL */
+    const char *why;      /* why it is not committed; otherwise NULL */
     int64_t step;         /* of a run: the newest; else a number in the name; -1: there is none */
     uint64_t steps;       /* of a run: how many are committed; else 0 */
     uint64_t bytes;       /* of its files; of a run: of the newest step */

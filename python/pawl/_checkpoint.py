@@ -45,7 +45,7 @@ class StepInfo:
 
     Attributes:
         step: its number.
-        status: "committed", "unfinished" or "damaged".
+        status: "committed", "unfinished", "damaged" or "unreadable".
         bytes: of all its files.
         files: how many there are.
         entries: of a committed one.
@@ -54,7 +54,7 @@ class StepInfo:
         pinned: retention never removes it.
         being_read: somebody has it open.
         metrics: given to save.
-        why: why it is unfinished or damaged, or None.
+        why: why it is not committed, or None.
     """
 
     step: int

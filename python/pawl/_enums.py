@@ -211,6 +211,7 @@ class StepStatus(Number):
     COMMITTED = 1
     UNFINISHED = 2
     DAMAGED = 3
+    UNREADABLE = 4
 
 
 class EventKind(Number):

@@ -22,9 +22,9 @@ class Found:
     Attributes:
         path: relative to the directory; ".": the directory itself.
         format: "pawl", "safetensors", "TensorFlow", ...; None: nothing says which.
-        status: "committed": all is there that names and the heads of files ask for; "unfinished" or
-            "damaged".
-        why: why it is unfinished or damaged, or None.
+        status: "committed": all is there that names and the heads of files ask for; "unfinished",
+            "damaged" or "unreadable".
+        why: why it is not committed, or None.
         step: of a run the newest; else a number in the name; None: there is none.
         steps: of a run: how many are committed; else 0.
         bytes: of its files; of a run: of the newest step.

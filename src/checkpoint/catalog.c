@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the steps of a run: which are committed, unfinished or damaged, and what they hold. */
+/* Lists the steps of a run: which are committed, or why not, and what they hold. */
 #include "checkpoint/private.h"
 #include "checkpoint/step_scan.h"
 #include "presence/presence.h"
@@ -50,7 +50,7 @@ static pawl_status describe_damage(survey *v, pawl_step_info *info, const pawl_e
                                    pawl_error *err) {
     char text[2048];
     error_line(text, sizeof(text), story);
-    info->status = PAWL_STEP_DAMAGED;
+    info->status = story->status == PAWL_EPERMISSION ? PAWL_STEP_UNREADABLE : PAWL_STEP_DAMAGED;
     return keep_catalog_text(v, text, &info->why, err);
 }
 
@@ -89,8 +89,7 @@ static bool lists_manifest(const store *s, const step_listing *listing) {
     return false;
 }
 
-/* The manifest is read before the directory is listed: while it stays the same, every file that it
- * names is there (I5), so one that is not listed is missing. */
+/* The manifest is read before the directory is listed: while it stays, its files are there (I5). */
 static pawl_status examine_step(survey *v, const char *directory, const pawl_step_info *info,
                                 finding *f, pawl_error *err) {
     f->not_directory = step_check_directory(v->store, directory, err) == PAWL_EDAMAGED;

@@ -144,6 +144,9 @@ static void tell_found(examination *x, const pawl_found *found) {
         doctor_command(x, "rm -r %s%s", word, prefix ? ".*" : "");
         doctor_tell(x, "R09", PAWL_SEVERITY_WARNING, next, "%s (%s) is unfinished: %s", name,
                     format, found->why != NULL ? found->why : "its end is missing");
+    } else if (found->status == PAWL_STEP_UNREADABLE) {
+        doctor_tell(x, "P02", PAWL_SEVERITY_ERROR, "ask as a user who may read it; it may be whole",
+                    "%s (%s) may not be read: %s", name, format, found->why);
     } else {
         doctor_command(x, "pawl verify %s", doctor_word(word, path));
         doctor_tell(x, "R08", PAWL_SEVERITY_ERROR, "restore another checkpoint",

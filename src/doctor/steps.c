@@ -53,13 +53,24 @@ static void tell_verdict(examination *x, const pawl_step_info *step, const docto
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
+static void tell_unreadable(examination *x, const pawl_step_info *step) {
+    doctor_evidence(x, "%s", step->why);
+    doctor_tell(x, "P02", PAWL_SEVERITY_ERROR, "ask as a user who may read it; it may be whole",
+                "step %lld may not be read", (long long)step->step);
+}
+
 static void tell_damaged(examination *x, const pawl_catalog *catalog, int64_t newest) {
     size_t told = 0;
     for (size_t i = 0; i < pawl_catalog_count(catalog); i++) {
         const pawl_step_info *info = pawl_catalog_get(catalog, i);
         char word[1024];
         char first[600];
-        if (info->status != PAWL_STEP_DAMAGED || told++ >= MOST_DAMAGED) {
+        bool unreadable = info->status == PAWL_STEP_UNREADABLE;
+        if ((info->status != PAWL_STEP_DAMAGED && !unreadable) || told++ >= MOST_DAMAGED) {
+            continue;
+        }
+        if (unreadable) {
+            tell_unreadable(x, info);
             continue;
         }
         (void)snprintf(first, sizeof first, "%.*s",

@@ -74,7 +74,7 @@ static pawl_status look_at_bundle(pawl_survey *v, const char *path, uint64_t the
         return status;
     }
     if (status != PAWL_OK) {
-        f->status = PAWL_STEP_UNFINISHED;
+        f->status = status == PAWL_EPERMISSION ? PAWL_STEP_UNREADABLE : PAWL_STEP_UNFINISHED;
         f->why = arena_strdup(&v->texts, story.attempt);
     }
     return PAWL_OK;
@@ -169,11 +169,21 @@ static pawl_status add_keras(pawl_survey *v, const survey_directory *d, size_t i
 
 /* ---- single files --------------------------------------------------------------------------- */
 
+static pawl_step_status status_after(pawl_status failed) {
+    switch (failed) {
+    case PAWL_EDAMAGED:
+        return PAWL_STEP_UNFINISHED;
+    case PAWL_EPERMISSION:
+        return PAWL_STEP_UNREADABLE;
+    default:
+        return PAWL_STEP_DAMAGED;
+    }
+}
+
 /* What failed says what the file is: cut off or empty, of no format, or not readable. */
 static pawl_found failed(const char *path, const struct pawl_error *story) {
     return (pawl_found){.path = path,
-                        .status = story->status == PAWL_EDAMAGED ? PAWL_STEP_UNFINISHED
-                                                                 : PAWL_STEP_DAMAGED,
+                        .status = status_after(story->status),
                         .why = story->status == PAWL_EUSAGE ? "it is no checkpoint that pawl knows"
                                                             : story->attempt,
                         .step = -1};

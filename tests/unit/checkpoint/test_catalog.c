@@ -151,6 +151,23 @@ static void test_r08_a_damaged_manifest_is_told(void **state) {
     pawl_catalog_free(catalog);
 }
 
+static void test_p02_a_step_that_may_not_be_read_is_not_called_damaged(void **state) {
+    training *f = *state;
+    struct pawl_error err = ERROR_INIT;
+    pawl_catalog *catalog = NULL;
+    store_fault_set(
+        f->fault,
+        &(store_fault){.op = STORE_OP_OPEN, .nth = 1, .system_errno = EACCES, .forever = true});
+    assert_ok(catalog_open(f->fault, &f->os.table, NULL, &catalog, &err), &err);
+    assert_int_equal(pawl_catalog_count(catalog), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const pawl_step_info *info = pawl_catalog_get(catalog, i);
+        assert_int_equal(info->status, PAWL_STEP_UNREADABLE);
+        assert_says(info->why, "EACCES");
+    }
+    pawl_catalog_free(catalog);
+}
+
 static void test_a_copied_directory_is_damaged(void **state) {
     training *f = *state;
     CLEANUP(buffer_free) buffer text = {0};
@@ -360,6 +377,7 @@ int main(void) {
         STEPS(test_a_step_without_manifest_is_unfinished),
         STEPS(test_r08_a_step_with_a_missing_file_is_damaged),
         STEPS(test_r08_a_damaged_manifest_is_told),
+        STEPS(test_p02_a_step_that_may_not_be_read_is_not_called_damaged),
         STEPS(test_a_copied_directory_is_damaged),
         STEPS(test_a_pin_is_seen),
         STEPS(test_a_reader_is_seen),

@@ -5,6 +5,8 @@
 #include "lib/failing_memory.h"
 #include "survey/private.h"
 
+#include <errno.h>
+
 static int set_up(void **state) {
     struct pawl_error err = ERROR_INIT;
     store *s;
@@ -126,6 +128,29 @@ static void test_a_step_of_orbax_that_was_not_put_together_is_unfinished(void **
     pawl_survey_free(v);
 }
 
+static void test_p02_what_may_not_be_read_is_not_called_damaged(void **state) {
+    store *s = *state;
+    store *fault = NULL;
+    struct pawl_error err = ERROR_INIT;
+    pawl_survey *v = NULL;
+    make_file(s, "a.safetensors", "{}", 2, 0);
+    make_file(s, "b.npy", "x", -1, 0);
+    make_file(s, "m.index", "no table", -1, 0);
+    make_file(s, "m.data-00000-of-00001", "", -1, 0);
+    assert_ok(store_fault_wrap(s, platform_system(), &fault, &err), &err);
+    store_fault_set(
+        fault,
+        &(store_fault){.op = STORE_OP_OPEN, .nth = 1, .system_errno = EACCES, .forever = true});
+    assert_ok(survey_open(fault, fault, &v, &err), &err);
+    assert_int_equal(pawl_survey_count(v), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(pawl_survey_get(v, i)->status, PAWL_STEP_UNREADABLE);
+        assert_string_equal(pawl_survey_get(v, i)->why, "cannot open the file");
+    }
+    pawl_survey_free(v);
+    store_destroy(fault);
+}
+
 static pawl_status look_once(void *context, pawl_error *err) {
     pawl_survey *v = NULL;
     pawl_status status = survey_open(context, context, &v, err);
@@ -156,6 +181,8 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             test_a_step_of_orbax_that_was_not_put_together_is_unfinished, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_p02_what_may_not_be_read_is_not_called_damaged, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_it_fails_and_leaks_nothing, set_up,
                                         tear_down),
     };
