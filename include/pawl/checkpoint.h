@@ -46,7 +46,7 @@ typedef struct pawl_catalog pawl_catalog;
 /* Reads the run's directory and every manifest. Cheap: no data file is opened. `options` may be
  * NULL, here and below; their `step` must be NULL where no step is opened. Even while the run
  * changes, each step is shown as it was at one moment; PAWL_EBUSY when it changes too fast for
- * that. PAWL_ENOTFOUND says what is there instead (another tool's checkpoint, nothing, one step). */
+ * that. PAWL_ENOTFOUND says what is there instead (another tool's checkpoint, one step). */
 PAWL_API pawl_status pawl_catalog_open(const char *run_path, const pawl_open_options *options,
                                        pawl_catalog **catalog, pawl_error *err) PAWL_MUST_CHECK;
 PAWL_API void pawl_catalog_free(pawl_catalog *catalog);
