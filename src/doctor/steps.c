@@ -55,7 +55,8 @@ static void tell_verdict(examination *x, const pawl_step_info *step, const docto
 
 static void tell_unreadable(examination *x, const pawl_step_info *step) {
     doctor_evidence(x, "%s", step->why);
-    doctor_tell(x, "P02", PAWL_SEVERITY_ERROR, "ask as a user who may read it; it may be whole",
+    doctor_tell(x, "P02", PAWL_SEVERITY_ERROR,
+                "let this user read it, it may be whole; until then a restore has to name its step",
                 "step %lld may not be read", (long long)step->step);
 }
 

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
@@ -27,6 +28,7 @@ from .._others import warn_of_others
 from .._report import Report
 from .._run import Run, SaveStats
 from .._state import State, Tensor
+from ._arguments import frequencies, larger_is_better
 from ._parts import (
     BEST_WEIGHTS,
     Entry,
@@ -45,12 +47,10 @@ from ._parts import (
 )
 from ._random import host_random_state, set_host_random_state
 from ._strategy import replicas_of, require_no_tables, require_one_strategy, rows, scope_of
-from ._values import values_of
+from ._values import array_for, as_numpy, values_of
 
 logger = logging.getLogger("pawl.keras")
 
-_MAX = re.compile(r"acc|auc|precision|recall|f1|f_1|fbeta|iou|r2|similarity|top_k|sensitivity|specificity")
-_MIN = re.compile(r"loss|err|mse|mae|mape|msle|deviation|divergence|crossentropy|entropy|hinge|poisson")
 #: Before the names of what a checkpoint may have, and a process that restores it need not.
 _OPTIONAL = ("metrics/", "rng/", "replicas/", BEST_WEIGHTS)
 #: TensorFlow's graph of objects, which converted checkpoints keep.
@@ -90,40 +90,6 @@ class _There(NamedTuple):
     of_tensorflow: bool
     optional: dict[str, tuple[int, ...]]
     signature: Any
-
-
-def _larger_is_better(monitor: str, mode: str) -> bool:
-    if mode in ("min", "max"):
-        return mode == "max"
-    if mode != "auto":
-        raise UsageError(f"mode={mode!r}: it is 'auto', 'min' or 'max'")
-    name = monitor.removeprefix("val_")
-    found = _MIN.search(name), _MAX.search(name)
-    if bool(found[0]) == bool(found[1]):
-        raise UsageError(
-            f"monitor={monitor!r}: whether more of it is better cannot be told by its name; give mode='min' or 'max'"
-        )
-    return found[1] is not None
-
-
-def _frequencies(every: int | None, save_freq: Any) -> tuple[int | None, bool]:
-    """Steps between saves, and whether the end of each epoch is saved."""
-    if every is not None:
-        every = whole_number("every", every)
-    for name, value in (("every", every), ("save_freq", save_freq)):
-        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-            raise UsageError(f"{name}={value}: saves are at least one step apart")
-    if save_freq is None:
-        return every, every is None
-    if save_freq == "epoch":
-        return every, True
-    if save_freq is False:
-        return every, False
-    if not isinstance(save_freq, int) or isinstance(save_freq, bool) or every is not None:
-        raise UsageError(
-            f"save_freq={save_freq!r}: it is 'epoch', a number of steps, or False; a number is what every= is"
-        )
-    return save_freq, False
 
 
 class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
@@ -204,11 +170,11 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         require_types(monitor, restore, signals)
-        self._every, self._at_epochs = _frequencies(every, save_freq)
+        self._every, self._at_epochs = frequencies(every, save_freq)
         if save_best_only and monitor is None:
             monitor = "val_loss"
         self.monitor, self.save_best_only, self.verbose = monitor, save_best_only, verbose
-        self._more_is_better = monitor is not None and _larger_is_better(monitor, mode)
+        self._more_is_better = monitor is not None and larger_is_better(monitor, mode)
         best = initial_value_threshold
         self.best = None if best is None else real_number("initial_value_threshold", best)
         self._policies: dict[str, Any] | None = (
@@ -225,6 +191,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._seen = 0  # batches of the epoch as this fit counts them
         self._host: bytes | None = None  # random state of the process, with which the next epoch begins
         self._saved_at: Position | None = None
+        self._trainer: threading.Thread | None = None  # that `fit` runs in
         self._due = False  # a save that waits for the end of the epoch
         self._began: Any = None  # the model that it was begun with
         self._again: list[tuple[Any, Any]] = []  # variables and values for when the epoch has begun
@@ -317,12 +284,26 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
 
         Raises:
             Error: what the save before failed with; nothing was started then: call it again to save.
-            UsageError: something that cannot be saved, by name.
+            UsageError: something that cannot be saved, by name; `fit` trains in another thread meanwhile.
         """
+        trainer = self._trainer
+        if trainer is not None and trainer is not threading.current_thread() and trainer.is_alive():
+            error = UsageError(f"fit() trains in the thread {trainer.name!r}, and would change what is saved here")
+            error.next = "call save() in that thread, from a callback, or when fit() has ended"
+            raise error
         self._save(Position(self.epoch, self.batch, self.step), metrics)
 
-    def _save(self, position: Position, metrics: Mapping[str, float] | None, final: bool = False) -> None:
+    def _save(
+        self, position: Position, metrics: Mapping[str, float] | None, *, final: bool = False, last: bool = False
+    ) -> None:
+        """`final`: before the process ends. `last`: of this training, so that it is not skipped (``on_busy``)."""
         model = self.model
+        if last:
+            self.run.wait()
+        elif not final and self.run._skips():
+            logger.info("step %d is skipped: the save before it is still being written", position.step)
+            self._due = False
+            return
         state = self._state(model, position)
         if final:
             self.run.save_final(state, position.step, self._grace_s, metrics=metrics)
@@ -414,7 +395,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         def supply(found: Found) -> Tensor | None:
             """What is not in use in this process."""
             if found.name.startswith(_OPTIONAL) and found.dtype is not None:
-                supplied[found.name] = _array_for(found)
+                supplied[found.name] = array_for(found)
                 return Tensor(supplied[found.name], role=found.role)
             return None
 
@@ -433,7 +414,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 memory[entries[-1].name] = value
         self._take(model, state, entries, memory, model_only)
         if not model_only:
-            self._best = {key: [_as_numpy(memory[name]) for name in listed] for key, listed in best.items()}
+            self._best = {key: [as_numpy(memory[name]) for name in listed] for key, listed in best.items()}
         logger.info("step %s of %s is restored", report.step, self.run.path)
         self.report = report
         return report
@@ -627,6 +608,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             Mismatch, Damaged, ...: as `restore`.
         """
         del logs
+        self._trainer = threading.current_thread()
         if self._signals and self not in _watching:
             _run.watch_preemption(*self._signals)
             _watching.add(self)
@@ -736,7 +718,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             self._save(position, metrics, final=True)
             self._model.stop_training = True
         elif (self._due or self._at_epochs) and (better or not self.save_best_only):
-            self._save(position, metrics)
+            self._save(position, metrics, last=last)
         self._due = False
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -746,6 +728,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             Error: why a save failed, if nothing has raised that yet.
         """
         del logs
+        self._trainer = None
         if self._began is not None:
             self._began._initial_epoch = 0
         self._unwatch()
@@ -774,19 +757,6 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         close_after(error, self.close, self.run.path)
-
-
-def _array_for(found: Found) -> Any:
-    """Memory for something that is not in use in this process: it is read, and dropped."""
-    from .._abi import Dtype
-    from .._memory import Array
-
-    return Array(Dtype[found.dtype or "U8"], tuple(found.shape or ()), found.bytes)
-
-
-def _as_numpy(value: Any) -> Any:
-    """What `new` of a backend gave, as an array of NumPy."""
-    return numpy.array(keras.ops.convert_to_numpy(value) if not isinstance(value, numpy.ndarray) else value)
 
 
 def _explain(why: Mismatch) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy
-from keras import backend
+from keras import backend, ops
 
+from .._entry import Entry
 from .._error import UsageError
 
 
@@ -129,3 +130,16 @@ def values_of(variable: Any) -> Values:
             raise UsageError(f"Keras's backend {kind!r} cannot be saved; use tensorflow, jax or torch")
         _made[kind] = _KINDS[kind]()
     return _made[kind]
+
+
+def array_for(found: Entry) -> Any:
+    """Memory for something that is not in use in this process: it is read, and dropped."""
+    from .._abi import Dtype
+    from .._memory import Array
+
+    return Array(Dtype[found.dtype or "U8"], tuple(found.shape or ()), found.bytes)
+
+
+def as_numpy(value: Any) -> Any:
+    """What `new` of a backend gave, as an array of NumPy."""
+    return numpy.array(ops.convert_to_numpy(value) if not isinstance(value, numpy.ndarray) else value)

@@ -2,6 +2,7 @@
 """Values that a save holds are let go when they are written, although training makes no step meanwhile."""
 
 import gc
+import threading
 import time
 import weakref
 
@@ -58,8 +59,51 @@ class LetGo(support.InDirectory):
             self.assertIn(len(early), range(1, len(held)))
             self.assertEqual({name.split("/")[0] for name in early}, {"model", "optimizer"})
         with pawl.open(self.run_path) as saved:
-            for layer, weights in zip(layers, before, strict=True):
-                np.testing.assert_array_equal(np.asarray(saved[f"model/{layer.name}/kernel"]), weights)
+            for i, weights in enumerate(before):  # numbered within the model
+                name = f"model/dense_{i}/kernel" if i else "model/dense/kernel"
+                np.testing.assert_array_equal(np.asarray(saved[name]), weights)
+
+    def trainable(self):
+        model = keras.Sequential([keras.Input((512,)), keras.layers.Dense(512)])
+        model.compile("adam", "mse")
+        return model, np.zeros((12, 512), np.float32), np.zeros((12, 512), np.float32)
+
+    def test_another_thread_cannot_save_what_fit_trains(self):
+        """What is trained meanwhile would be of several steps."""
+        model, x, y = self.trainable()
+        told = []
+
+        class Elsewhere(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                thread = threading.Thread(target=save)
+                thread.start()
+                thread.join()
+
+        def save():
+            try:
+                checkpoint.save()
+            except pawl.UsageError as why:
+                told.append(str(why))
+
+        with pawl.keras.Checkpoint(self.run_path, every=1000) as checkpoint:
+            model.fit(x, y, batch_size=4, verbose=0, callbacks=[checkpoint, Elsewhere()])
+            self.assertEqual(len(told), 3)
+            self.assertIn("fit() trains in the thread 'MainThread', and would change what is saved here", told[0])
+            self.assertEqual([step.step for step in pawl.ls(self.run_path)], [3])  # of the end
+            save()  # fit has ended
+        self.assertEqual(len(told), 3)
+
+    def test_the_last_save_is_not_skipped(self):
+        model, x, y = self.trainable()
+        slow = {"bandwidth_bytes_per_s": 1 << 20, "in_flight_bytes": 1 << 20}
+        with pawl.keras.Checkpoint(self.run_path, every=1, on_busy="skip", keep_last=9, **slow) as checkpoint:
+            with self.assertLogs("pawl", "INFO") as logged:
+                model.fit(x, y, batch_size=2, verbose=0, callbacks=[checkpoint])
+        steps = [step.step for step in pawl.ls(self.run_path)]
+        skipped = [step for step in range(1, 6) if f"step {step} is skipped" in "".join(logged.output)]
+        self.assertEqual(steps[-1], 6)
+        self.assertGreater(len(skipped), 0)
+        self.assertEqual(sorted(steps + skipped), [1, 2, 3, 4, 5, 6])
 
 
 if __name__ == "__main__":
