@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import sys
@@ -15,6 +16,8 @@ import numpy
 from .._error import UsageError
 from .._handle import counted
 from ._names import Renumbered, escape, snake_case, variable_names
+
+logger = logging.getLogger("pawl")
 
 #: Lists of an optimizer that have no slots of their own.
 _NO_SLOTS = frozenset({"_variables", "_trainable_variables"})
@@ -187,8 +190,16 @@ class Optimizer:
         """Takes over hyperparameters of a checkpoint; has anything changed that is compiled into a step?"""
         rate = self.optimizer._learning_rate
         wanted = found.get(f"{self.prefix}/learning_rate")
-        if hasattr(rate, "assign") and isinstance(wanted, (int, float)) and wanted != short(rate):
-            rate.assign(wanted)
+        if hasattr(rate, "assign") and isinstance(wanted, (int, float)):
+            if wanted != short(rate):
+                rate.assign(wanted)
+        elif wanted is not None and wanted != self._rate():
+            logger.warning(
+                "%s/learning_rate: a schedule is the program's: it goes on with %s, not with %s of the checkpoint",
+                self.prefix,
+                self._rate(),
+                wanted,
+            )
         changed = False
         for key, value in list(self._scalars()):
             new = found.get(f"{self.prefix}/{escape(key)}", value)

@@ -213,10 +213,18 @@ class Restoring(support.InDirectory):
             ValueError, "Received incompatible tensor with shape .* when attempting to restore"
         ):
             self.by_keras(after())  # the index of every slot has moved by one
-        report = self.by_pawl(after())
+        with self.assertLogs("pawl", "WARNING") as logs:
+            report = self.by_pawl(after())
         self.assertRegex(
             str(report), r'"optimizer/learning_rate" is 0.001 in the checkpoint and \{"schedule":"CosineDecay"'
         )
+        self.assertRegex("".join(logs.output), r"goes on with \{'schedule': 'CosineDecay'.*not with 0.001")
+        self.saved(trained(after()))
+        model = model_of(dense(name="d"), dense(2, "e"))
+        with self.assertLogs("pawl", "WARNING") as logs:
+            self.by_pawl(model)
+        self.assertRegex("".join(logs.output), r"goes on with 0.001, not with \{'schedule': 'CosineDecay'")
+        self.assertEqual(float(model.optimizer.learning_rate.numpy()), np.float32(0.001))
 
     def test_dropout_draws_other_numbers_in_every_checkpoint_of_keras_D3_J06(self):
         def job():
