@@ -399,16 +399,6 @@ class Run(Handle):
             self._asked(lib.pawl_save(pointer, saved, step, ctypes.byref(options), error_handle()))
         del kept
 
-    def _skips(self) -> bool:
-        """Would a save be skipped now? Of several ranks each may say something else: false."""
-        if self._on_busy != OnBusy.SKIP or self._group is not None:
-            return False
-        try:
-            self.wait(0)
-        except Timeout:
-            return True
-        return False
-
     def _wait_for_previous(self, step: int, timeout: float | None) -> None:
         """As ``pawl_save`` does, but answers Ctrl-C.
 

@@ -21,7 +21,8 @@ from .._abi import Difference
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
-from .._error import Error, Mismatch, NotFound, UsageError
+from .._enums import OnBusy
+from .._error import Error, Mismatch, NotFound, Timeout, UsageError
 from .._handle import close_after, real_number, seconds, whole_number
 from .._let_go import LetGo
 from .._others import warn_of_others
@@ -300,7 +301,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         model = self.model
         if last:
             self.run.wait()
-        elif not final and self.run._skips():
+        elif not final and _skips(self.run):
             logger.info("step %d is skipped: the save before it is still being written", position.step)
             self._due = False
             return
@@ -757,6 +758,16 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         close_after(error, self.close, self.run.path)
+
+
+def _skips(run: Run) -> bool:
+    """Would a save be skipped now? Of several ranks each may say something else: false."""
+    if run._on_busy == OnBusy.SKIP and run._group is None:
+        try:
+            run.wait(0)
+        except Timeout:
+            return True
+    return False
 
 
 def _explain(why: Mismatch) -> None:
