@@ -44,7 +44,7 @@ pawl_status catalog_open(store *s, const platform *os, const pawl_log *log, pawl
 pawl_status catalog_newest(store *s, const platform *os, int64_t *out, pawl_error *err)
     PAWL_MUST_CHECK;
 /* Why a catalog has no committed step, and what is there instead (R09): PAWL_EDAMAGED where there
- * are damaged steps, otherwise PAWL_ENOTFOUND. */
+ * are damaged or unreadable ones, otherwise PAWL_ENOTFOUND. */
 pawl_status catalog_explain_missing(store *s, const pawl_catalog *catalog, pawl_error *err);
 /* The same after listing the steps again; PAWL_OK when there is a committed one by now. */
 pawl_status checkpoint_explain_missing(store *s, const platform *os, pawl_error *err)

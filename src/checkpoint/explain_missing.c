@@ -21,7 +21,7 @@ static pawl_status only_unfinished(store *s, const pawl_catalog *catalog, pawl_e
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         const pawl_step_info *info = pawl_catalog_get(catalog, i);
-        damaged += info->status == PAWL_STEP_DAMAGED;
+        damaged += info->status != PAWL_STEP_UNFINISHED; /* or unreadable: none is committed */
         if (i < SHOWN_STEPS) {
             at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%lld", i > 0 ? ", " : "",
                                    (long long)info->step);
@@ -30,8 +30,8 @@ static pawl_status only_unfinished(store *s, const pawl_catalog *catalog, pawl_e
     error_set(err, damaged > 0 ? PAWL_EDAMAGED : PAWL_ENOTFOUND,
               "there is no intact checkpoint in this run");
     error_path(err, "%s", s->root);
-    error_found(err, "%zu unfinished and %zu damaged steps: %s%s", count - damaged, damaged, text,
-                count > SHOWN_STEPS ? ", ..." : "");
+    error_found(err, "%zu unfinished and %zu damaged or unreadable steps: %s%s", count - damaged,
+                damaged, text, count > SHOWN_STEPS ? ", ..." : "");
     error_next(err,
                damaged > 0
                    ? "see why with: pawl ls %s"

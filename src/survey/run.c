@@ -26,24 +26,37 @@ static bool is_of_step(const char *name) {
     return kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
 }
 
-static bool is_committed(pawl_survey *v, const char *step) {
+static pawl_step_status status_of_step(pawl_survey *v, const char *step) {
     char path[STORE_MAX_PATH];
     store_stat stat;
-    struct pawl_error ignored = ERROR_INIT;
-    return survey_join(path, step, NAME_MANIFEST) &&
-           store_stat_path(v->store, path, &stat, &ignored) == PAWL_OK &&
-           stat.type == STORE_FILE_TYPE && stat.size > FORMAT_MAX_PLACEHOLDER;
+    struct pawl_error story = ERROR_INIT;
+    if (!survey_join(path, step, NAME_MANIFEST)) {
+        return PAWL_STEP_UNFINISHED;
+    }
+    pawl_status status = store_stat_path(v->store, path, &stat, &story);
+    if (status == PAWL_EPERMISSION) {
+        return PAWL_STEP_UNREADABLE;
+    }
+    bool committed =
+        status == PAWL_OK && stat.type == STORE_FILE_TYPE && stat.size > FORMAT_MAX_PLACEHOLDER;
+    return committed ? PAWL_STEP_COMMITTED : PAWL_STEP_UNFINISHED;
 }
 
 static pawl_status add_run(pawl_survey *v, const survey_directory *d, pawl_error *err) {
     pawl_found f = {.path = d->path, .format = "pawl", .status = PAWL_STEP_COMMITTED, .step = -1};
     survey_sum sum = {0};
     char newest[STORE_MAX_PATH] = "";
+    bool unreadable = false;
     for (size_t i = 0; i < d->count; i++) {
         char path[STORE_MAX_PATH];
         int64_t step;
-        if (name_step_parse(d->items[i].name, &step) &&
-            survey_join(path, d->path, d->items[i].name) && is_committed(v, path)) {
+        if (!name_step_parse(d->items[i].name, &step) ||
+            !survey_join(path, d->path, d->items[i].name)) {
+            continue;
+        }
+        pawl_step_status status = status_of_step(v, path);
+        unreadable = unreadable || status == PAWL_STEP_UNREADABLE;
+        if (status == PAWL_STEP_COMMITTED) {
             f.steps++;
             if (step > f.step) {
                 f.step = step;
@@ -52,8 +65,8 @@ static pawl_status add_run(pawl_survey *v, const survey_directory *d, pawl_error
         }
     }
     if (f.steps == 0) {
-        f.status = PAWL_STEP_UNFINISHED;
-        f.why = "none of its steps is committed";
+        f.status = unreadable ? PAWL_STEP_UNREADABLE : PAWL_STEP_UNFINISHED;
+        f.why = unreadable ? "cannot look at its steps" : "none of its steps is committed";
         return survey_add(v, f, &sum, err);
     }
     TRY(survey_sum_below(v, newest, PAWL_SURVEY_MAX_DEPTH, &sum, err));

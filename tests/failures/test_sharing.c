@@ -85,7 +85,7 @@ static void test_s09_without_a_committed_step_a_killed_job_is_told_from_none(voi
     assert_tells(trainer_restore(&t, NULL), PAWL_ENOTFOUND, t.err,
                  "restoring: there is no intact checkpoint in this run\n"
                  "  path:     {d}/run\n"
-                 "  found:    1 unfinished and 0 damaged steps: 2000\n"
+                 "  found:    1 unfinished and 0 damaged or unreadable steps: 2000\n"
                  "  next:     training starts from the beginning; look at what is left with: pawl "
                  "ls {d}/run");
     trainer_free(&t);

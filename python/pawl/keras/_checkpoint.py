@@ -21,13 +21,13 @@ from .._abi import Difference
 from .._checkpoint import ls
 from .._checkpoint import open as open_checkpoint
 from .._entry import Entry as Found
-from .._enums import OnBusy
-from .._error import Error, Mismatch, NotFound, Timeout, UsageError
+from .._error import Error, Mismatch, NotFound, UsageError
 from .._handle import close_after, real_number, seconds, whole_number
 from .._let_go import LetGo
 from .._others import warn_of_others
 from .._report import Report
 from .._run import Run, SaveStats
+from .._skipped import was_skipped
 from .._state import State, Tensor
 from ._arguments import frequencies, larger_is_better
 from ._parts import (
@@ -296,27 +296,34 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _save(
         self, position: Position, metrics: Mapping[str, float] | None, *, final: bool = False, last: bool = False
-    ) -> None:
-        """`final`: before the process ends. `last`: of this training, so that it is not skipped (``on_busy``)."""
+    ) -> bool:
+        """Did a save begin? With ``on_busy="skip"`` none does while the one before is being written.
+
+        `final`: before the process ends. `last`: of this training, which waits for the save before: none that comes
+        after could make up for a skip.
+        """
         model = self.model
         if last:
             self.run.wait()
-        elif not final and _skips(self.run):
-            logger.info("step %d is skipped: the save before it is still being written", position.step)
-            self._due = False
-            return
         state = self._state(model, position)
+        self._due = False
         if final:
             self.run.save_final(state, position.step, self._grace_s, metrics=metrics)
         else:
             self.run.save(state, position.step, metrics=metrics)
+            if was_skipped(self.run):
+                self._tell(f"step {position.step} is skipped: the save before it is still being written")
+                return False
             self._let_go.begin(state)
-        self._saved_at, self._due = position, False
+        self._saved_at = position
+        at = f"batch {position.batch} of epoch {position.epoch + 1}" if position.batch else f"epoch {position.epoch}"
+        self._tell(f"saving step {position.step}, after {at}")
+        return True
+
+    def _tell(self, what: str) -> None:
+        logger.info("%s: %s", self.run.path, what)
         if self.verbose:
-            at = (
-                f"batch {position.batch} of epoch {position.epoch + 1}" if position.batch else f"epoch {position.epoch}"
-            )
-            print(f"\n{self.run.path}: saving step {position.step}, after {at}")
+            print(f"\n{self.run.path}: {what}")
 
     def _improved(self, logs: Mapping[str, Any]) -> bool:
         """Notes the best value of what is monitored."""
@@ -675,9 +682,11 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if self._every is not None and self.step // self._every > before // self._every:
             self._due = True
         if self._due and not self.preempted and self.batch != steps:
-            metrics = self._metrics(logs)
+            metrics, best = self._metrics(logs), self.best
             if not self.save_best_only or self._improved(metrics):
-                self._save(Position(self.epoch, self.batch, self.step), metrics)
+                saved = self._save(Position(self.epoch, self.batch, self.step), metrics)
+                if not saved and self.save_best_only:
+                    self.best = best  # the next one that is as good is saved
             self._due = False
 
     def _stop(self, steps: int | None) -> None:
@@ -706,7 +715,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._offset = 0
         if self.preempted:
             return
-        metrics = self._metrics(logs)
+        metrics, best = self._metrics(logs), self.best
         better = self._improved(metrics)
         last = epoch + 1 >= ((self.params or {}).get("epochs") or 0) or self._model.stop_training
         self._due = self._due or (last and self._every is not None)
@@ -719,7 +728,9 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             self._save(position, metrics, final=True)
             self._model.stop_training = True
         elif (self._due or self._at_epochs) and (better or not self.save_best_only):
-            self._save(position, metrics, last=last)
+            saved = self._save(position, metrics, last=last)
+            if not saved and self.save_best_only:
+                self.best = best
         self._due = False
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -758,16 +769,6 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         close_after(error, self.close, self.run.path)
-
-
-def _skips(run: Run) -> bool:
-    """Would a save be skipped now? Of several ranks each may say something else: false."""
-    if run._on_busy == OnBusy.SKIP and run._group is None:
-        try:
-            run.wait(0)
-        except Timeout:
-            return True
-    return False
 
 
 def _explain(why: Mismatch) -> None:

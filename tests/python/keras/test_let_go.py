@@ -93,17 +93,43 @@ class LetGo(support.InDirectory):
             save()  # fit has ended
         self.assertEqual(len(told), 3)
 
-    def test_the_last_save_is_not_skipped(self):
-        model, x, y = self.trainable()
+    def busy(self, **options):
+        """A callback whose saves take seconds, each of them begun while the one before is being written."""
         slow = {"bandwidth_bytes_per_s": 1 << 20, "in_flight_bytes": 1 << 20}
-        with pawl.keras.Checkpoint(self.run_path, every=1, on_busy="skip", keep_last=9, **slow) as checkpoint:
-            with self.assertLogs("pawl", "INFO") as logged:
-                model.fit(x, y, batch_size=2, verbose=0, callbacks=[checkpoint])
-        steps = [step.step for step in pawl.ls(self.run_path)]
-        skipped = [step for step in range(1, 6) if f"step {step} is skipped" in "".join(logged.output)]
-        self.assertEqual(steps[-1], 6)
+        return pawl.keras.Checkpoint(self.run_path, on_busy="skip", keep_last=9, **slow, **options)
+
+    def steps(self):
+        return [step.step for step in pawl.ls(self.run_path)]
+
+    def test_the_last_save_is_not_skipped(self):
+        """All others that are skipped are told, and no save is called one that was not."""
+        model, x, y = self.trainable()
+        with self.busy(every=1) as checkpoint, self.assertLogs("pawl", "INFO") as logged:
+            model.fit(x, y, batch_size=2, verbose=0, callbacks=[checkpoint])
+            self.assertFalse(checkpoint.wait().skipped)
+        said = "\n".join(logged.output)
+        skipped = [step for step in range(1, 7) if f"step {step} is skipped" in said]
+        saving = [step for step in range(1, 7) if f"saving step {step}," in said]
+        self.assertEqual((saving, saving[-1]), (self.steps(), 6))
         self.assertGreater(len(skipped), 0)
-        self.assertEqual(sorted(steps + skipped), [1, 2, 3, 4, 5, 6])
+        self.assertEqual(sorted(saving + skipped), [1, 2, 3, 4, 5, 6])
+
+    def test_a_skipped_save_is_not_taken_for_one(self):
+        """Neither in the statistics, nor as what a final save need not save again, nor as the best."""
+        model, _, _ = self.trainable()
+        model.optimizer.build(model.trainable_variables)
+        with self.busy(monitor="loss", save_best_only=True) as checkpoint:
+            checkpoint.set_model(model)
+            checkpoint.set_params({"epochs": 9, "steps": 1})
+            for epoch, loss in enumerate((3.0, 2.0)):
+                checkpoint.epoch, checkpoint.batch, checkpoint.step = epoch, 1, epoch + 1
+                checkpoint.on_epoch_end(epoch, {"loss": loss})
+            self.assertEqual(checkpoint._saved_at, (1, 0, 1))
+            self.assertEqual(checkpoint.best, 3.0)
+            self.assertTrue(checkpoint.wait().skipped)
+            checkpoint.step = 3
+            checkpoint.on_epoch_end(2, {"loss": 2.0})
+        self.assertEqual(self.steps(), [1, 3])
 
 
 if __name__ == "__main__":

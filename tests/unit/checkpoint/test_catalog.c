@@ -267,7 +267,7 @@ static void test_r09_only_unfinished_saves(void **state) {
     make_dir(f, "step-00000200");
     assert_fails(explain(f, &err), PAWL_ENOTFOUND, &err);
     assert_string_equal(err.attempt, "there is no intact checkpoint in this run");
-    assert_string_equal(err.found, "2 unfinished and 0 damaged steps: 100, 200");
+    assert_string_equal(err.found, "2 unfinished and 0 damaged or unreadable steps: 100, 200");
     assert_string_equal(err.next, "training starts from the beginning; look at what is left with: "
                                   "pawl ls /mem");
 }
