@@ -25,4 +25,4 @@ def was_skipped(run: Run) -> bool:
         status = lib.pawl_wait(pointer, -1.0, ctypes.byref(stats), error_handle())
         if status != Status.ETIMEOUT:
             check(status)
-    return stats.skipped != 0
+    return bool(stats.skipped)
