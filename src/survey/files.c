@@ -62,6 +62,17 @@ static uint64_t take_shards(const survey_directory *d, const group *g, const cha
     return there;
 }
 
+static pawl_step_status status_after(pawl_status failed) {
+    switch (failed) {
+    case PAWL_EDAMAGED:
+        return PAWL_STEP_UNFINISHED;
+    case PAWL_EPERMISSION:
+        return PAWL_STEP_UNREADABLE;
+    default:
+        return PAWL_STEP_DAMAGED;
+    }
+}
+
 /* An index of TensorFlow; other programs have files of that ending, too. */
 static pawl_status look_at_bundle(pawl_survey *v, const char *path, uint64_t there, pawl_found *f,
                                   bool *is, pawl_error *err) {
@@ -74,7 +85,7 @@ static pawl_status look_at_bundle(pawl_survey *v, const char *path, uint64_t the
         return status;
     }
     if (status != PAWL_OK) {
-        f->status = status == PAWL_EPERMISSION ? PAWL_STEP_UNREADABLE : PAWL_STEP_UNFINISHED;
+        f->status = status == PAWL_EUSAGE ? PAWL_STEP_UNFINISHED : status_after(status);
         f->why = arena_strdup(&v->texts, story.attempt);
     }
     return PAWL_OK;
@@ -168,17 +179,6 @@ static pawl_status add_keras(pawl_survey *v, const survey_directory *d, size_t i
 }
 
 /* ---- single files --------------------------------------------------------------------------- */
-
-static pawl_step_status status_after(pawl_status failed) {
-    switch (failed) {
-    case PAWL_EDAMAGED:
-        return PAWL_STEP_UNFINISHED;
-    case PAWL_EPERMISSION:
-        return PAWL_STEP_UNREADABLE;
-    default:
-        return PAWL_STEP_DAMAGED;
-    }
-}
 
 /* What failed says what the file is: cut off or empty, of no format, or not readable. */
 static pawl_found failed(const char *path, const struct pawl_error *story) {

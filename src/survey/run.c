@@ -26,6 +26,7 @@ static bool is_of_step(const char *name) {
     return kind == NAME_KIND_DATA || kind == NAME_KIND_INDEX;
 }
 
+/* Only where there is no manifest is it known that the step is unfinished. */
 static pawl_step_status status_of_step(pawl_survey *v, const char *step) {
     char path[STORE_MAX_PATH];
     store_stat stat;
@@ -34,8 +35,8 @@ static pawl_step_status status_of_step(pawl_survey *v, const char *step) {
         return PAWL_STEP_UNFINISHED;
     }
     pawl_status status = store_stat_path(v->store, path, &stat, &story);
-    if (status == PAWL_EPERMISSION) {
-        return PAWL_STEP_UNREADABLE;
+    if (status != PAWL_OK && status != PAWL_ENOTFOUND) {
+        return status == PAWL_EPERMISSION ? PAWL_STEP_UNREADABLE : PAWL_STEP_DAMAGED;
     }
     bool committed =
         status == PAWL_OK && stat.type == STORE_FILE_TYPE && stat.size > FORMAT_MAX_PLACEHOLDER;
@@ -46,7 +47,7 @@ static pawl_status add_run(pawl_survey *v, const survey_directory *d, pawl_error
     pawl_found f = {.path = d->path, .format = "pawl", .status = PAWL_STEP_COMMITTED, .step = -1};
     survey_sum sum = {0};
     char newest[STORE_MAX_PATH] = "";
-    bool unreadable = false;
+    pawl_step_status worst = PAWL_STEP_UNFINISHED; /* of those that are not committed */
     for (size_t i = 0; i < d->count; i++) {
         char path[STORE_MAX_PATH];
         int64_t step;
@@ -55,7 +56,7 @@ static pawl_status add_run(pawl_survey *v, const survey_directory *d, pawl_error
             continue;
         }
         pawl_step_status status = status_of_step(v, path);
-        unreadable = unreadable || status == PAWL_STEP_UNREADABLE;
+        worst = status > worst ? status : worst;
         if (status == PAWL_STEP_COMMITTED) {
             f.steps++;
             if (step > f.step) {
@@ -65,8 +66,9 @@ static pawl_status add_run(pawl_survey *v, const survey_directory *d, pawl_error
         }
     }
     if (f.steps == 0) {
-        f.status = unreadable ? PAWL_STEP_UNREADABLE : PAWL_STEP_UNFINISHED;
-        f.why = unreadable ? "cannot look at its steps" : "none of its steps is committed";
+        f.status = worst;
+        f.why = worst == PAWL_STEP_UNFINISHED ? "none of its steps is committed"
+                                              : "cannot look at its steps";
         return survey_add(v, f, &sum, err);
     }
     TRY(survey_sum_below(v, newest, PAWL_SURVEY_MAX_DEPTH, &sum, err));

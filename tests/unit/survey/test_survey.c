@@ -152,7 +152,7 @@ static void test_p02_what_may_not_be_read_is_not_called_damaged(void **state) {
 }
 
 /* Nothing says that it is unfinished, so nobody is to remove it. */
-static void test_p02_a_run_whose_steps_may_not_be_read_is_unreadable(void **state) {
+static void test_p02_a_run_whose_steps_cannot_be_looked_at_is_not_unfinished(void **state) {
     store *s = *state;
     store *fault = NULL;
     struct pawl_error err = ERROR_INIT;
@@ -160,21 +160,27 @@ static void test_p02_a_run_whose_steps_may_not_be_read_is_unreadable(void **stat
     make_directory(s, "run/step-00000005");
     make_file(s, "run/events.jsonl", "", -1, 0);
     make_file(s, "run/latest", "", -1, 0);
-    for (int denied = 0; denied < 2; denied++) {
+    static const struct {
+        int system_errno;
+        pawl_step_status status;
+        const char *why;
+    } cases[] = {{EACCES, PAWL_STEP_UNREADABLE, "cannot look at its steps"},
+                 {EIO, PAWL_STEP_DAMAGED, "cannot look at its steps"},
+                 {ENOENT, PAWL_STEP_UNFINISHED, "none of its steps is committed"}};
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         pawl_survey *v = NULL;
         assert_ok(store_fault_wrap(s, platform_system(), &fault, &err), &err);
         /* After the names of the root and of the run: "run", and three in it. */
         store_fault_set(fault, &(store_fault){.op = STORE_OP_STAT,
                                               .nth = 5,
-                                              .system_errno = denied ? EACCES : ENOENT,
+                                              .system_errno = cases[i].system_errno,
                                               .forever = true});
         assert_ok(survey_open(fault, fault, &v, &err), &err);
         assert_int_equal(pawl_survey_count(v), 1);
         const pawl_found *f = pawl_survey_get(v, 0);
         assert_string_equal(f->path, "run");
-        assert_int_equal(f->status, denied ? PAWL_STEP_UNREADABLE : PAWL_STEP_UNFINISHED);
-        assert_string_equal(f->why,
-                            denied ? "cannot look at its steps" : "none of its steps is committed");
+        assert_int_equal(f->status, cases[i].status);
+        assert_string_equal(f->why, cases[i].why);
         pawl_survey_free(v);
         store_destroy(fault);
     }
@@ -212,8 +218,8 @@ int main(void) {
             test_a_step_of_orbax_that_was_not_put_together_is_unfinished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_p02_what_may_not_be_read_is_not_called_damaged, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(test_p02_a_run_whose_steps_may_not_be_read_is_unreadable,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_p02_a_run_whose_steps_cannot_be_looked_at_is_not_unfinished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_it_fails_and_leaks_nothing, set_up,
                                         tear_down),
     };
