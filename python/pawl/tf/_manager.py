@@ -20,6 +20,7 @@ from .._handle import close_after, whole_number
 from .._let_go import LetGo
 from .._others import warn_of_others
 from .._run import Run, SaveStats
+from .._skipped import was_skipped
 from ._checkpoint import (
     Checkpoint,
     Restored,
@@ -197,7 +198,8 @@ class CheckpointManager:
             pin: retention never removes this checkpoint.
 
         Returns:
-            RUN@STEP, which is there when `sync` has returned; None: no save is due.
+            RUN@STEP, which is there when `sync` has returned; None: no save is due, or it was skipped
+            (``on_busy="skip"``), and the next call is as due.
 
         Raises:
             Error: what the save before failed with; nothing was begun then: call it again to save.
@@ -216,6 +218,9 @@ class CheckpointManager:
             self.run._does_not_save(step, why)  # the other ranks learn of it
             raise
         self.run.save(state, step, metrics=metrics, pin=pin)
+        if was_skipped(self.run):
+            logger.info("%s: step %d is skipped: the save before it is still being written", self.run.path, step)
+            return None
         self._let_go.begin(state)
         self.checkpoint._saves += 1
         self._newest = max(self._newest, step)

@@ -23,6 +23,7 @@ from .._handle import close_after
 from .._progress import Progress
 from .._report import Report
 from .._run import Run, SaveStats
+from .._skipped import was_skipped
 from .._state import State, Tensor
 from . import _streams
 from ._agree import Agreement
@@ -486,8 +487,12 @@ class Checkpointer:
         """
         state = self._ready_or_tell()
         self._warn_of_newer()
+        before = self._last_step
         self._begins()  # before: whatever interrupts the call, the next step is fenced
         self.run.save(state, self.steps, metrics=metrics, pin=pin)
+        if was_skipped(self.run):
+            self._last_step = before  # a final save is not to take this one for its own
+            logger.info("%s: step %d is skipped: the save before it is still being written", self.run.path, self.steps)
 
     def _warn_of_newer(self) -> None:
         """Before the first save: the next job continues from the newest step, wherever that came from."""

@@ -48,6 +48,23 @@ def manager_of(path, max_to_keep=None, **options):
     return pawl.tf.CheckpointManager(checkpoint, path, max_to_keep, **options)
 
 
+class Skipped(InDirectory):
+    def test_a_save_that_is_skipped_has_no_path_and_is_due_again(self):
+        checkpoint = pawl.tf.Checkpoint(a=tf.Variable(tf.zeros((1000, 1000))), step=tf.Variable(0))
+        slow = {"bandwidth_bytes_per_s": 1 << 20, "in_flight_bytes": 1 << 20, "on_busy": "skip"}
+        with pawl.tf.CheckpointManager(
+            checkpoint, self.run_path, 9, step_counter=checkpoint.step, checkpoint_interval=1, **slow
+        ) as manager:
+            self.assertEqual(manager.save(), f"{self.run_path}@0")
+            checkpoint.step.assign(1)
+            with self.assertLogs("pawl", "INFO") as logged:
+                self.assertIsNone(manager.save())
+            self.assertIn("step 1 is skipped", logged.output[-1])
+            self.assertTrue(manager.run.wait().skipped)
+            self.assertEqual(manager.save(), f"{self.run_path}@1")
+        self.assertEqual([step.step for step in pawl.ls(self.run_path)], [0, 1])
+
+
 class Idioms(InDirectory):
     def both(self, **options):
         """A manager of TensorFlow and one of pawl, each with a counter."""

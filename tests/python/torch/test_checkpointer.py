@@ -299,6 +299,18 @@ class Jobs(support.InDirectory):
         for name, tensor in model.state_dict().items():
             self.assertTrue(torch.equal(tensor, kept[name]), name)
 
+    def test_a_skipped_save_is_not_taken_for_the_final_one(self):
+        model = nn.Linear(1000, 1000)
+        slow = {"bandwidth_bytes_per_s": 1 << 20, "in_flight_bytes": 1 << 20, "on_busy": "skip"}
+        with pawl.torch.Checkpointer(self.run_path, model=model, keep_last=9, **slow) as ckpt:
+            ckpt.save()
+            ckpt.steps = 1
+            with self.assertLogs("pawl", "INFO") as logged:
+                ckpt.save()
+            self.assertIn("step 1 is skipped", logged.output[-1])
+            ckpt._save_final(None)
+        self.assertEqual([step.step for step in pawl.ls(self.run_path)], [0, 1])
+
     def test_nothing_is_changed_where_nothing_is_restored(self):
         job = self.adam()
         with pawl.torch.Checkpointer(self.run_path, **job.parts()) as ckpt:
